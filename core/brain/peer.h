@@ -29,7 +29,7 @@ typedef struct gw_peer_config {
     /* What people call the peer: at most GW_GOSSIP_NAME_BYTES of UTF-8, or NULL. Others are told it by gossip;
      * nothing follows from it. */
     const char *name;
-    bool gossips_before; /* as `before` in gw_gossip_config */
+    bool gossips_before;         /* as `before` in gw_gossip_config */
     gw_addr addrs[GW_MAX_ADDRS]; /* where others reach this peer (TCP and UDP) */
     uint32_t addr_count;
     /* The addresses of seeds that are known now; GW_EV_SEEDS brings later ones. */
@@ -131,7 +131,10 @@ typedef struct gw_peer_contact_info {
     const char *name; /* as in gw_gossip_member: NULL = not heard of. Valid until the next step */
     gw_incarnation incarnation;
     gw_addr addr;
-    const char *state; /* "alive", "suspect", "dead", "left" */
+    /* "alive", "suspect", "left", "dead" (its process has ended), "unreachable" (it does not answer, and nothing else
+     * is known) */
+    const char *state;
+    uint64_t gone_ns; /* dead and unreachable: since when, by the times of gw_peer_step; 0 = not known */
     bool linked, member, leader;
     uint64_t step, speed, checkpoint_step; /* speed in thousandths of a shard a second */
 } gw_peer_contact_info;

@@ -267,7 +267,7 @@ typedef enum gw_action_kind {
 typedef enum gw_notice_kind {
     GW_NOTICE_PHASE = 1,  /* text: what this peer is doing or waiting for */
     GW_NOTICE_PEER_ALIVE, /* peer */
-    GW_NOTICE_PEER_DEAD,  /* peer */
+    GW_NOTICE_PEER_DEAD,  /* peer, death */
     GW_NOTICE_PEER_LEFT,  /* peer */
     GW_NOTICE_VIEW,       /* step, text (the cause), view */
     GW_NOTICE_STEP,       /* step, committed: nothing of a step may be shown before this notice of it. At most
@@ -291,6 +291,9 @@ typedef struct gw_notice {
     gw_notice_kind kind;
     const char *text;
     union {
+        struct {
+            bool ended; /* its process has ended; otherwise it does not answer, and nothing else is known */
+        } death;
         struct {
             const gw_view *installed;
             uint64_t duration_ns; /* since the cause was known */

@@ -27,6 +27,7 @@ static const option examples[] = {
     {"listen", "127.0.0.1:0"},
     {"advertise", "h:1"},
     {"join", "a:1,[::1]:2"},
+    {"name", "node7"},
     {"key", "cluster.key"},
     {"peers", "3"},
     {"device", "cuda:1"},

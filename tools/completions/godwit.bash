@@ -157,12 +157,13 @@ _godwit_table() {
         kinds[--y]='any'
         ;;
     run)
-        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --forget-losses --fresh --keep= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --forget-losses --fresh --keep= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
         kinds[--cluster]='any'
         kinds[--join]='any'
         kinds[--join-timeout]='any'
         kinds[--listen]='any'
+        kinds[--name]='any'
         kinds[--peers]='any'
         kinds[--gid-index]='any'
         kinds[--rdma-device]='any'

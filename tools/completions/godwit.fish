@@ -168,6 +168,7 @@ complete -c godwit -n '__godwit_is run' -l join -x -d 'Addresses of peers to con
 complete -c godwit -n '__godwit_is run' -l join-timeout -x -d 'How long to wait for an answer of a peer named by --join before beginning alone'
 complete -c godwit -n '__godwit_is run' -l key -r -F -d 'The file with the cluster\'s key, which godwit-keygen 1 writes'
 complete -c godwit -n '__godwit_is run' -l listen -x -d 'The address that this peer listens on, by TCP and UDP'
+complete -c godwit -n '__godwit_is run' -l name -x -d 'What this peer is called in log lines, in godwit-status 1, in JSON and in metrics, beside its id: 1 to 63 bytes of UTF-8'
 complete -c godwit -n '__godwit_is run' -l peers -x -d 'Wait for N peers before step 0'
 complete -c godwit -n '__godwit_is run' -l cpu-class -x -a 'haswell skylakex zen' -d 'Compute with the kernels of this class of processors (haswell, skylakex, zen and others), so that processors of different kinds compute the same bytes'
 complete -c godwit -n '__godwit_is run' -l device -x -a 'auto cpu cuda' -d 'What to compute on'

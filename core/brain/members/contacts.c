@@ -298,7 +298,9 @@ static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
     bool fell = !ended && (left ? !contact->leaving : event->proven);
     if (fell && !contact->blameless) gw_poison_note_death(p, contact);
     if (!left) drop_link(p, contact); /* messages that a leaving peer has sent may still be on their way */
-    gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ")->peer = contact->id;
+    gw_action *notice = gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ");
+    notice->peer = contact->id;
+    if (!left) notice->notice.death.ended = contact->ended;
     return contact;
 }
 

@@ -57,7 +57,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
 }
 
 static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw_peer_contact_info *info) {
-    static const char *const states[] = {"alive", "suspect", "dead", "left"};
+    static const char *const states[] = {"alive", "suspect", "unreachable", "left"};
     *info = (gw_peer_contact_info){
         .id = member->id,
         .name = member->name,
@@ -76,6 +76,10 @@ static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw
     }
     const gw_contact *contact = gw_peer_contact(p, &member->id);
     if (contact == NULL) return;
+    if (member->state == GW_GOSSIP_IS_DEAD) {
+        if (contact->ended) info->state = "dead";
+        info->gone_ns = contact->gone_ns;
+    }
     info->linked = contact->linked;
     info->step = contact->step;
     info->speed = contact->speed;

@@ -160,6 +160,7 @@ static void say_no_link(gw_peer *p, const gw_contact *flock, const gw_contact *l
 
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
     const gw_contact *leader = leader_to_ask(p, flock);
+    if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
     if (leader == NULL) {
         ask_members_to_join(p, flock);
         return;
@@ -170,7 +171,6 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
         say_no_link(p, flock, leader);
         return;
     }
-    if (flock->view_count >= GW_MAX_MEMBERS) say_no_room(p);
     gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
     if (!is_due_to_ask(p, flock)) return;
     if (p->view.asked_times % ASKS_IN_VAIN == 0)

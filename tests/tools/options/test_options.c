@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint32_t copies; /* texts that can be copied before memory runs out */
 static bool limited;
@@ -96,8 +97,29 @@ Test(options, what_makes_no_sense_is_refused_by_its_name) {
     refuse("--transport", "fast", "--transport: 'fast' is none of auto, tcp, shm and rdma");
     refuse("--dir", "", "--dir: the name is empty");
     refuse("--cluster", "", "--cluster: the name is empty");
+    refuse("--name", "", "--name: '' has 0 bytes; a name has 1 to 63");
+    refuse("--name", "0123456789012345678901234567890123456789012345678901234567890123",
+           "--name: '0123456789012345678901234567890123456789012345678901234567890123' has 64 bytes; a name "
+           "has 1 to "
+           "63");
+    refuse("--name", "a\033[2J", "--name: 'a?[2J' has bytes that are control characters, or not UTF-8");
+    refuse("--name", "a\xff", "--name: 'a?' has bytes that are control characters, or not UTF-8");
     refuse("--verify", "2", "--verify: '2' is neither 'off' nor a share such as 1% or 0.5%");
     refuse("--resume-timeout", "soon", "--resume-timeout: 'soon' is not a time such as 500ms, 30s, 5m or 2h");
+}
+
+Test(options, the_name_is_the_hosts_without_its_domain) {
+    gw_run_options o;
+    gw_err err;
+    char host[256] = "";
+    cr_assert_eq(gethostname(host, sizeof host - 1), 0);
+    host[strcspn(host, ".")] = '\0';
+    cr_assert(parse(&o, "--fresh", NULL, &err), "%s", err.text);
+    cr_expect_str_eq(o.name, host);
+    gw_run_options_free(&o);
+    cr_assert(parse(&o, "--name", "node 7, größte", &err), "%s", err.text);
+    cr_expect_str_eq(o.name, "node 7, größte");
+    gw_run_options_free(&o);
 }
 
 Test(options, every_field_has_its_default) {

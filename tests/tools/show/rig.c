@@ -10,6 +10,7 @@
 gw_node_snapshot *rig_busy_snapshot(void) {
     static gw_node_snapshot s;
     s = (gw_node_snapshot){.job = "digits",
+                           .name = "a \"host\"",
                            .cluster = "a \"quoted\" \\ name",
                            .version = "1",
                            .phase = "computing",

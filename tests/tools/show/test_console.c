@@ -297,14 +297,29 @@ Test(events, what_is_told_is_one_line_without_escapes) {
     redirect(STDERR_FILENO);
     gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
     cr_assert_not_null(display, "%s", err.text);
-    gw_events *events = gw_events_open(GW_EVENTS_PLAIN, display, &err);
+    gw_names *names = gw_names_open(&err);
+    const gw_peer_id peer = {{0x13, 0xab, 0xb5, 0x8e}};
+    const gw_addr addr = {.family = 4, .ip = {10, 0, 0, 1}, .port = 7117};
+    gw_names_put(names, &peer, "node7");
+    gw_events *events = gw_events_open(GW_EVENTS_PLAIN, display, names, &err);
     cr_assert_not_null(events, "%s", err.text);
     gw_events_repair(events, 7, 2, "lost\n\033[2J");
+    gw_events_repair(events, 8, 2, "peer 13abb58e died");
+    gw_events_peer(events, &peer, &addr, "unreachable");
+    gw_events_peer(events, &peer, &addr, "dead");
+    gw_events_peer(events, &peer, &addr, "left");
     gw_events_done(events, &(gw_event_done){.outcome = "failed", .job = "digits", .text = "told\n\033[2J"});
     gw_events_close(events);
     cr_assert(gw_display_close(display));
     cr_assert_gt(pread(STDOUT_FILENO, text, sizeof text - 1, 0), 0);
     cr_expect_not_null(strstr(text, ": lost??[2J\n"), "%s", text);
+    cr_expect_not_null(strstr(text, ": peer node7 (13abb58e) died\n"), "%s", text);
+    cr_expect_not_null(strstr(text, " peer node7 (13abb58e) at 10.0.0.1:7117 is unreachable since "), "%s",
+                       text);
+    cr_expect_not_null(
+        strstr(text, " peer node7 (13abb58e) at 10.0.0.1:7117 is dead: its process has ended\n"));
+    cr_expect_not_null(strstr(text, " peer node7 (13abb58e) at 10.0.0.1:7117 has left\n"), "%s", text);
+    gw_names_close(names);
     memset(text, 0, sizeof text);
     cr_assert_gt(pread(STDERR_FILENO, text, sizeof text - 1, 0), 0);
     cr_expect_str_eq(text, "godwit: failed: told??[2J\n");
@@ -412,6 +427,8 @@ Test(snapshot, metrics_are_well_formed) {
                        "steps ago, and still shown");
     cr_assert_not_null(strstr(text, "\ngodwit_evaluation_step 251\n"));
     cr_assert_not_null(strstr(text, "\ngodwit_peers{state=\"dead\"} 1\n"));
+    cr_assert_not_null(strstr(text, "\ngodwit_peers{state=\"unreachable\"} 0\n"));
+    cr_assert_not_null(strstr(text, ",name=\"a \\\"host\\\"\","), "%s", text);
     cr_assert_null(strstr(text, "note"), "a report that is no number is no metric");
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "# TYPE %99s", type) == 1 || line[0] == '#') continue;

@@ -98,6 +98,24 @@ static void print_evaluation(const json_t *s) {
     print_text(head, ", ", brief);
 }
 
+static void print_view(const json_t *s) {
+    const char *name = json_string_value(json_object_get(s, "leader_name"));
+    bool named = name != NULL && name[0] != '\0';
+    printf("view %lld: %lld peer%s, leader %s%s%.8s%s\n", count_of(s, "view_number"), count_of(s, "members"),
+           count_of(s, "members") == 1 ? "" : "s", named ? name : "", named ? " (" : "", text_of(s, "leader"),
+           named ? ")" : "");
+}
+
+/* Prints since when each peer is unreachable. */
+static void print_absences(const json_t *s) {
+    char text[LINE];
+    size_t i;
+    json_t *peer;
+    json_array_foreach(json_object_get(s, "peers"), i, peer) {
+        if (gw_status_absence(peer, real_of(s, "time"), text, sizeof text)) print_text(text, "", NULL);
+    }
+}
+
 static void print_run(const json_t *s) {
     const char *corruption = json_string_value(json_object_get(s, "corruption"));
     char saved[24], report[LINE], brief[LINE];
@@ -111,9 +129,7 @@ static void print_run(const json_t *s) {
     gw_key_values_brief(report, brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);
     print_evaluation(s);
-    if (count_of(s, "members") > 0)
-        printf("view %lld: %lld peer%s, leader %.8s\n", count_of(s, "view_number"), count_of(s, "members"),
-               count_of(s, "members") == 1 ? "" : "s", text_of(s, "leader"));
+    if (count_of(s, "members") > 0) print_view(s);
     if (corruption != NULL) {
         char found[64];
         snprintf(found, sizeof found, "corruption: %lld found, the last",
@@ -185,6 +201,7 @@ static void print_status(const json_t *status) {
     print_payload(json_object_get(status, "counters"));
     putchar('\n');
     gw_status_print_peers(stdout, json_object_get(status, "peers"), line_width());
+    print_absences(status);
     print_checkpoints(json_object_get(status, "checkpoints"));
     print_gpus(json_object_get(status, "gpus"));
     print_sums(text_of(status, "sums"));

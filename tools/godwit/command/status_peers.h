@@ -3,11 +3,15 @@
 #define GODWIT_TOOLS_GODWIT_COMMAND_STATUS_PEERS_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 /* `peers` is that array of the peer's answer. Columns are as wide as they must be; what is wider than `width`
- * together loses the end of its addresses, which --json has in full. */
+ * together loses the ends of its names and addresses, which --json has in full. */
 void gw_status_print_peers(FILE *out, const json_t *peers, size_t width);
+/* Writes since when one of these peers is unreachable, as a sentence without a full stop; false: it is not. `now` is
+ * the time of the answer, in seconds since 1970. */
+bool gw_status_absence(const json_t *peer, double now, char *text, size_t size);
 
 #endif

@@ -36,26 +36,8 @@ static void received(void *context, const gw_addr *from, uint8_t *bytes, size_t 
                                             .datagram.length = length});
 }
 
-bool gw_network_refuses(const gw_network *network, const gw_peer_id *peer) {
-    for (uint32_t i = 0; i < GW_REFUSING; i++)
-        if (gw_peer_id_equal(&network->refusing[i], peer)) return true;
-    return false;
-}
-
-static void note_refusal(gw_network *network, const gw_peer_id *peer) {
-    if (gw_network_refuses(network, peer)) return;
-    network->refusing[network->refusing_next] = *peer;
-    network->refusing_next = (network->refusing_next + 1) % GW_REFUSING;
-}
-
-static void forget_refusal(gw_network *network, const gw_peer_id *peer) {
-    for (uint32_t i = 0; i < GW_REFUSING; i++)
-        if (gw_peer_id_equal(&network->refusing[i], peer)) network->refusing[i] = (gw_peer_id){0};
-}
-
 static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remote) {
     gw_network *network = context;
-    forget_refusal(network, peer);
     gw_data_links_follow(network->data_links, remote);
     if (network->gpus) gw_gpus_linked(network->gpus, peer);
     gw_node_feed(network->node,
@@ -81,7 +63,6 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
     if (why == GW_CLOSED_CORRUPT)
         gw_data_links_report_corrupt(network->data_links, "control link", peer, text);
     gw_data_links_unfollow(network->data_links, peer);
-    if (why == GW_CLOSED_REFUSED) note_refusal(network, peer);
     gw_event event = {.kind = GW_EV_LINK_DOWN,
                       .peer = *peer,
                       .link.end = why == GW_CLOSED_REFUSED ? GW_LINK_REFUSED : GW_LINK_CLOSED,

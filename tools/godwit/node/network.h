@@ -19,8 +19,6 @@
 #include "tools/godwit/work/payload/payload.h"
 #include "tools/godwit/work/reduce.h"
 
-enum { GW_REFUSING = 32 };
-
 typedef struct gw_network {
     gw_node *node;                 /* gets the events */
     const gw_run_options *options; /* borrowed, as are the loop and the sums of GPUs */
@@ -36,9 +34,6 @@ typedef struct gw_network {
     gw_links *links;
     gw_data_links *data_links;
     uint64_t sent_bytes, received_bytes; /* of the control plane: datagrams and messages */
-    /* The last peers whose addresses refused a link, which proves that their processes have ended. */
-    gw_peer_id refusing[GW_REFUSING];
-    uint32_t refusing_next;
 } gw_network;
 
 /* Binds the sockets to --listen, and finds out the address of --advertise. Nobody is answered yet. */
@@ -53,9 +48,6 @@ bool gw_network_listen(gw_network *network, gw_err *err);
 
 /* Ends all of the control plane, and stops the data links, which gw_data_links_close closes. */
 void gw_network_close(gw_network *network);
-
-/* Whether it is proven that the process of a peer has ended: its addresses refused the last link. */
-bool gw_network_refuses(const gw_network *network, const gw_peer_id *peer);
 
 /* The actions DATAGRAM, LINK and MESSAGE of core/brain/world.h. */
 void gw_network_send_datagram(gw_network *network, const gw_action *action);

@@ -189,8 +189,8 @@ void gw_publish_retained(gw_publisher *p, const gw_action *action) {
 
 /* `peer` NULL: it is not known which peer's bits changed. */
 static void show_corruption(gw_publisher *p, uint64_t step, const gw_peer_id *peer, const char *evidence) {
-    char name[GW_SHORT_TEXT] = "unknown";
-    if (peer != NULL) gw_peer_id_short(peer, name);
+    char name[GW_NAMED_TEXT] = "unknown";
+    if (peer != NULL) gw_names_of(p->of.console->names, peer, name);
     p->counter[GW_COUNT_CORRUPTIONS]++;
     snprintf(p->corruption, sizeof p->corruption, "at step %llu, peer %s: %s", (unsigned long long)step, name,
              evidence);
@@ -237,12 +237,15 @@ static bool publish_at(gw_publisher *p, uint64_t when_ns) {
     return set;
 }
 
+static void note_name(const gw_publisher *p, const gw_peer_contact_info *info) {
+    if (info->name != NULL) gw_names_put(p->of.console->names, &info->id, info->name);
+}
+
 static void show_peer(const gw_publisher *p, const gw_peer_id *id, const char *state) {
     gw_peer_contact_info info;
-    bool known = gw_peer_contact_find(p->of.brain, id, &info) && info.addr.family != 0;
-    bool ended = strcmp(state, "dead") == 0 && gw_network_refuses(p->of.network, id);
-    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state,
-                   ended ? "its process has ended" : NULL);
+    bool known = gw_peer_contact_find(p->of.brain, id, &info);
+    if (known) note_name(p, &info);
+    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state);
 }
 
 void gw_publish_notice(gw_publisher *p, const gw_action *action) {
@@ -255,7 +258,7 @@ void gw_publish_notice(gw_publisher *p, const gw_action *action) {
         show_peer(p, &action->peer, "alive");
         break;
     case GW_NOTICE_PEER_DEAD:
-        show_peer(p, &action->peer, "dead");
+        show_peer(p, &action->peer, action->notice.death.ended ? "dead" : "unreachable");
         break;
     case GW_NOTICE_PEER_LEFT:
         show_peer(p, &action->peer, "left");
@@ -325,6 +328,7 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
                              .step = status->committed_step,
                              .speed = found ? (double)info.speed / 1000.0 : 0,
                              .checkpoint_step = status->checkpoint_step};
+    snprintf(self.name, sizeof self.name, "%s", s->name);
     gw_snapshot_add(s, &self);
     for (uint32_t i = 0; gw_peer_contact_at(of->brain, i, &info); i++) {
         if (gw_peer_id_equal(&info.id, &of->self->id)) continue;
@@ -337,7 +341,10 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
                                  .step = info.step,
                                  .speed = (double)info.speed / 1000.0,
                                  .checkpoint_step = info.checkpoint_step};
+        note_name(p, &info);
+        gw_names_get(of->console->names, &info.id, peer.name);
         snprintf(peer.state, sizeof peer.state, "%s", info.state);
+        if (info.gone_ns != 0) peer.gone = s->time - (double)(p->published_ns - info.gone_ns) * 1e-9;
         gw_path_kind path = gw_data_links_path(of->network->data_links, &info.id);
         if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
         gw_snapshot_add(s, &peer);
@@ -353,7 +360,8 @@ static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     gw_peer_status_get(p->of.brain, &status);
     bool waits_for = status.waits_for[0] != '\0';
     snprintf(s->corruption, sizeof s->corruption, "%s", p->corruption);
-    snprintf(s->phase, sizeof s->phase, "%s", waits_for ? status.waits_for : status.phase);
+    gw_names_mark(p->of.console->names, waits_for ? status.waits_for : status.phase, s->phase,
+                  sizeof s->phase);
     bool waits = status.waits || waits_for;
     s->ended = p->of.result->finished;
     s->healthy = status.view != NULL && !s->ended && !waits;
@@ -362,6 +370,7 @@ static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
         s->view = status.view->name;
         s->leader = status.view->leader;
         s->members = status.view->count;
+        gw_names_get(p->of.console->names, &s->leader, s->leader_name);
     }
     s->disk_fails = !status.disk_writable || gw_progress_lookup_hangs(p->of.progress);
     s->step = status.committed_step;
@@ -450,6 +459,7 @@ void gw_publish(gw_publisher *p) {
     snprintf(s->cluster, sizeof s->cluster, "%s", options->cluster);
     s->pid = getpid();
     s->self = p->of.self->id;
+    gw_names_get(p->of.console->names, &s->self, s->name);
     s->boot = p->of.self->incarnation.boot;
     s->steps = p->of.job->steps == UINT64_MAX ? 0 : p->of.job->steps;
     s->workers = options->workers;
@@ -510,6 +520,7 @@ static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memo
 void gw_publish_opening(const gw_publisher *p, const gw_memory_plan *memory) {
     char length[160];
     const gw_event_start start = start_of(p, memory, length);
+    gw_names_put(p->of.console->names, &p->of.self->id, p->of.options->name);
     gw_events_opening(p->of.console->events, &start);
 }
 

@@ -356,6 +356,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .id = identity->id,
         .incarnation = identity->incarnation,
         .cluster = node->network.local.cluster,
+        .name = options->name,
         .identity = node->job.identity,
         .tensors = node->job.plan.tensors,
         .tensor_count = node->job.plan.tensor_count,

@@ -4,6 +4,7 @@
 #include "tools/godwit/options/options.h"
 
 #include "core/base/assert.h"
+#include "core/base/utf8.h"
 #include "core/params.h"
 #include "core/state/placement.h"
 #include "kernels/jobs/program/program.h"
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SECOND_NS INT64_C(1000000000)
 
@@ -159,6 +161,27 @@ static bool take_advertise(const option_row *option, const char *text, gw_run_op
     return check_reachable(option, text, "the port that is forwarded to that of --listen", err);
 }
 
+static bool take_peer_name(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    char *name = field_of(option, options);
+    if (text[0] == '\0' || strlen(text) > GW_GOSSIP_NAME_BYTES)
+        return gw_fail(err, GW_E_USAGE, "--%s: '%s' has %zu bytes; a name has 1 to %d", option->name, text,
+                       strlen(text), GW_GOSSIP_NAME_BYTES);
+    memcpy(name, text, strlen(text) + 1);
+    gw_utf8_make_printable(name);
+    return strcmp(name, text) == 0 ||
+           gw_fail(err, GW_E_USAGE, "--%s: '%s' has bytes that are control characters, or not UTF-8",
+                   option->name, name);
+}
+
+/* The host's name up to the first dot: peers of one flock are mostly of one domain. */
+static void name_by_host(char name[GW_GOSSIP_NAME_BYTES + 1]) {
+    char host[GW_HOST_TEXT] = "";
+    if (gethostname(host, sizeof host - 1) != 0) return;
+    host[strcspn(host, ".")] = '\0';
+    snprintf(name, GW_GOSSIP_NAME_BYTES + 1, "%s", host);
+    gw_utf8_make_printable(name);
+}
+
 static bool take_join(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     char *list = strdup(text), *rest = NULL;
     bool good = list != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
@@ -283,6 +306,9 @@ static const option_row options_of_run[] = {
      take_advertise, FIELD(advertise)},
     {"join", "HOST:PORT[,...]", NULL, NULL, "The peers to ask first (seeds); they may start later", PEERS,
      take_join, FIELD(seeds)},
+    {"name", "NAME", NULL, "the host's name, up to its first dot",
+     "What this peer is called in texts for people, beside its id; of no other effect", PEERS, take_peer_name,
+     FIELD(name)},
     {"key", "FILE", NULL, NULL,
      "The cluster's key, made by godwit keygen; without one, peers connect on loopback only", PEERS,
      take_name, FIELD(key_file)},
@@ -588,6 +614,7 @@ static bool validate(gw_run_options *options, gw_err *err) {
     if (options->json && options->quiet)
         return gw_fail(err, GW_E_USAGE, "--json and --quiet exclude each other: give one of them");
     if (options->peers == 0) options->peers = 1;
+    if (options->name[0] == '\0') name_by_host(options->name);
     if (options->listen == NULL)
         options->listen = options->key_file != NULL ? GW_KEYED_LISTEN : GW_DEFAULT_LISTEN;
     return true;

@@ -30,8 +30,9 @@ typedef struct gw_run_options {
     const char *advertise;     /* HOST:PORT at which others reach this peer; NULL = the listening address */
     char *seeds[GW_MAX_SEEDS]; /* HOST:PORT of --join; owned */
     uint32_t seed_count;
-    const char *key_file; /* NULL = no key: peers connect on loopback only */
-    const char *cluster;  /* name of the cluster (net/secure/keyring.h gw_cluster_id) */
+    const char *key_file;                /* NULL = no key: peers connect on loopback only */
+    char name[GW_GOSSIP_NAME_BYTES + 1]; /* what people call this peer; "" = nothing */
+    const char *cluster;                 /* name of the cluster (net/secure/keyring.h gw_cluster_id) */
 
     uint32_t peers;   /* members that must be there before step 0; 1 when not given */
     uint32_t workers; /* 0 = as many as suit the device (gw_compute_settle) */

@@ -7,9 +7,11 @@
 #include "tools/godwit/show/display.h"
 #include "tools/godwit/show/events.h"
 #include "tools/godwit/show/log.h"
+#include "tools/godwit/show/names.h"
 #include "tools/godwit/show/snapshot.h"
 
 typedef struct gw_console {
+    gw_names *names;
     gw_board *board;
     gw_display *display;
     gw_events *events;

@@ -198,13 +198,18 @@ static void only_loss(const char *report, char *brief, size_t size) {
 
 static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) {
     char id[GW_SHORT_TEXT];
+    const char *name = s->leader_name;
     bool leads = gw_peer_id_equal(&s->leader, &s->self);
     part *next = add(parts, count, 3);
     snprintf(next->text, sizeof next->text, "%" PRIu32 " peer%s", s->members, s->members == 1 ? "" : "s");
     memcpy(next->brief, next->text, sizeof next->brief);
     next = add(parts, count, 7);
     gw_peer_id_short(&s->leader, id);
-    snprintf(next->text, sizeof next->text, leads ? "leads" : "leader %s", id);
+    snprintf(next->text, sizeof next->text,
+             leads             ? "leads"
+             : name[0] != '\0' ? "leader %s (%s)"
+                               : "leader %s%s",
+             name, id);
     snprintf(next->brief, sizeof next->brief, leads ? "leads" : "leader %.4s", id);
 }
 

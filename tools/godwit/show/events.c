@@ -17,14 +17,17 @@
 #include <string.h>
 #include <time.h>
 
+enum { TEXT = 2000 };
+
 struct gw_events {
     gw_events_mode mode;
     gw_display *display;
-    pthread_mutex_t lock; /* guards phase */
+    const gw_names *names; /* may be NULL */
+    pthread_mutex_t lock;  /* guards phase */
     gw_phase_filter phase;
 };
 
-gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err) {
+gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err) {
     gw_events *events = calloc(1, sizeof *events);
     if (events == NULL) {
         gw_fail(err, GW_E_NOMEM, "events: out of memory");
@@ -32,6 +35,7 @@ gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err)
     }
     events->mode = mode;
     events->display = display;
+    events->names = names;
     GW_ASSERT(pthread_mutex_init(&events->lock, NULL) == 0);
     return events;
 }
@@ -64,17 +68,31 @@ static void print_object(gw_events *events, json_t *object) {
 static void say(gw_events *events, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void say(gw_events *events, const char *format, ...) {
     if (events->mode != GW_EVENTS_PLAIN) return;
-    char text[1000];
+    char text[TEXT / 2], marked[TEXT];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     gw_utf8_make_printable(text); /* some texts contain texts from other peers */
-    gw_display_say(events->display, text);
+    gw_display_say(events->display, gw_names_mark(events->names, text, marked, sizeof marked));
 }
 
 static bool wants_json(const gw_events *events) {
     return events->mode == GW_EVENTS_JSON;
+}
+
+static void set_peer(const gw_events *events, json_t *object, const char *key, const gw_peer_id *peer) {
+    char name[GW_NAME_TEXT], name_key[32];
+    gw_json_peer(object, key, peer);
+    gw_names_get(events->names, peer, name);
+    snprintf(name_key, sizeof name_key, "%s_name", key);
+    if (name[0] != '\0') gw_json_text(object, name_key, name);
+}
+
+/* Sets a text in which peers may be named by their ids. */
+static void set_marked(const gw_events *events, json_t *object, const char *key, const char *text) {
+    char marked[TEXT];
+    if (text != NULL) gw_json_text(object, key, gw_names_mark(events->names, text, marked, sizeof marked));
 }
 
 /* Writes "0.4 ms", "31 ms" or "1.42 s". */
@@ -105,14 +123,14 @@ static void say_opening(gw_events *events, const gw_event_start *start) {
         mib < 1024.0 ? "MiB" : "GiB", parts ? ": " : "", parts ? start->memory : "");
 }
 
-static json_t *start_object(const char *event, const gw_event_start *start) {
+static json_t *start_object(const gw_events *events, const char *event, const gw_event_start *start) {
     json_t *object = object_of(event), *params = json_object();
     for (uint32_t i = 0; i < start->params->count; i++)
         gw_json_text(params, start->params->list[i].name, start->params->list[i].value);
     gw_json_text(object, "version", GODWIT_VERSION);
     gw_json_text(object, "job", start->job);
     json_object_set_new(object, "params", params);
-    gw_json_peer(object, "peer", &start->self);
+    set_peer(events, object, "peer", &start->self);
     gw_json_count(object, "boot", start->boot);
     gw_json_count(object, "steps", start->steps);
     gw_json_count(object, "workers", start->workers);
@@ -128,7 +146,7 @@ static json_t *start_object(const char *event, const gw_event_start *start) {
 
 void gw_events_opening(gw_events *events, const gw_event_start *start) {
     say_opening(events, start);
-    if (wants_json(events)) print_object(events, start_object("opening", start));
+    if (wants_json(events)) print_object(events, start_object(events, "opening", start));
 }
 
 void gw_events_start(gw_events *events, const gw_event_start *start) {
@@ -136,7 +154,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     gw_hex(start->job_id.bytes, 4, job);
     say(events, "job id: %s", job);
     if (!wants_json(events)) return;
-    json_t *object = start_object("start", start);
+    json_t *object = start_object(events, "start", start);
     gw_json_hash(object, "job_id", &start->job_id);
     print_object(events, object);
 }
@@ -194,35 +212,31 @@ void gw_events_phase(gw_events *events, const char *text) {
     if (strcmp(text, "computing") != 0) say(events, "%s", text);
     if (!wants_json(events)) return;
     json_t *object = object_of("phase");
-    gw_json_text(object, "text", text);
+    set_marked(events, object, "text", text);
     print_object(events, object);
 }
 
-void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
-                    const char *reason) {
-    char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "";
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state) {
+    char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "", since[GW_TIMESTAMP_TEXT];
+    struct timespec now;
     if (addr != NULL && addr->family != 0) gw_addr_text(addr, at);
-    const char *verb = strcmp(state, "left") == 0 ? "has" : "is", *between = at[0] != '\0' ? " at " : "";
+    const char *between = at[0] != '\0' ? " at " : "";
+    bool unreachable = strcmp(state, "unreachable") == 0, dead = strcmp(state, "dead") == 0;
     gw_peer_id_short(peer, id);
-    if (strcmp(state, "dead") == 0 && reason == NULL) {
-        struct timespec now;
-        char since[GW_TIMESTAMP_TEXT];
-        clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (unreachable)
         say(events,
             "peer %s%s%s is unreachable since %.8s: its process or host has stopped, or the network between "
-            "is "
-            "cut",
+            "is cut",
             id, between, at, gw_timestamp(&now, false, since));
-    } else {
-        say(events, "peer %s%s%s %s %s%s%s", id, between, at, verb, state, reason != NULL ? ": " : "",
-            reason != NULL ? reason : "");
-    }
+    else
+        say(events, "peer %s%s%s %s %s%s", id, between, at, strcmp(state, "left") == 0 ? "has" : "is", state,
+            dead ? ": its process has ended" : "");
     if (!wants_json(events)) return;
     json_t *object = object_of("peer");
-    gw_json_peer(object, "peer", peer);
+    set_peer(events, object, "peer", peer);
     if (at[0] != '\0') gw_json_addr(object, "address", addr);
     gw_json_text(object, "state", state);
-    gw_json_text(object, "reason", reason);
     print_object(events, object);
 }
 
@@ -242,11 +256,11 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
     }
     gw_json_count(object, "number", view->epoch);
     gw_json_hex(object, "name", view->name.bytes, sizeof view->name.bytes);
-    gw_json_peer(object, "leader", &view->leader);
+    set_peer(events, object, "leader", &view->leader);
     json_object_set_new(object, "leads", json_boolean(leads));
     json_object_set_new(object, "members", members);
     gw_json_count(object, "step", step);
-    gw_json_text(object, "cause", cause);
+    set_marked(events, object, "cause", cause);
     set_ms(object, "took_ms", took_ns);
     print_object(events, object);
 }
@@ -298,7 +312,7 @@ void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const c
     json_t *object = object_of("repair");
     gw_json_count(object, "step", step);
     gw_json_count(object, "shards", shards);
-    gw_json_text(object, "cause", cause);
+    set_marked(events, object, "cause", cause);
     print_object(events, object);
 }
 
@@ -306,8 +320,8 @@ void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *pe
     if (!wants_json(events)) return; /* the log tells it to people */
     json_t *object = object_of("corruption");
     gw_json_count(object, "step", step);
-    if (peer != NULL) gw_json_peer(object, "peer", peer);
-    gw_json_text(object, "evidence", evidence);
+    if (peer != NULL) set_peer(events, object, "peer", peer);
+    set_marked(events, object, "evidence", evidence);
     print_object(events, object);
 }
 
@@ -315,7 +329,7 @@ void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim,
     if (!wants_json(events)) return;
     json_t *object = object_of("steal");
     gw_json_count(object, "step", step);
-    gw_json_peer(object, "victim", victim);
+    set_peer(events, object, "victim", victim);
     gw_json_count(object, "shards", shards);
     print_object(events, object);
 }
@@ -370,7 +384,7 @@ void gw_events_healed(gw_events *events, const char *text) {
     say(events, "healed: %s", text);
     if (!wants_json(events)) return;
     json_t *object = object_of("healed");
-    gw_json_text(object, "text", text);
+    set_marked(events, object, "text", text);
     print_object(events, object);
 }
 
@@ -400,14 +414,14 @@ static void done_line(const gw_event_done *done, char *line, size_t size) {
 }
 
 void gw_events_done(gw_events *events, const gw_event_done *done) {
-    char line[1000], text[1000];
+    char line[1000], text[TEXT / 2], marked[TEXT];
     done_line(done, line, sizeof line);
     bool wrong = strcmp(done->outcome, "failed") == 0 || strcmp(done->outcome, "denied") == 0 ||
                  strcmp(done->outcome, "unsaved") == 0;
     if (wrong && done->text != NULL && done->text[0] != '\0') {
         snprintf(text, sizeof text, "godwit: %s: %s", done->outcome, done->text);
         gw_utf8_make_printable(text); /* the text may come from another peer, too */
-        gw_display_err(events->display, text);
+        gw_display_err(events->display, gw_names_mark(events->names, text, marked, sizeof marked));
     }
     if (!wants_json(events)) {
         gw_display_out(events->display, line);
@@ -415,7 +429,7 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     }
     json_t *object = object_of("done");
     gw_json_text(object, "outcome", done->outcome);
-    gw_json_text(object, "text", done->text);
+    set_marked(events, object, "text", done->text);
     gw_json_text(object, "job", done->job);
     gw_json_count(object, "steps", done->steps);
     if (done->has_state) gw_json_hash(object, "state", &done->state);

@@ -1,6 +1,7 @@
 /* The events of a run, as they happen: as JSON lines on stdout (--json), or as plain sentences for people.
  * Every JSON line is one object with "event" and "time" (seconds since 1970, with microseconds); the other
- * keys are the fields below. Peers and hashes are full hexadecimal in JSON, and short in sentences.
+ * keys are the fields below. Peers and hashes are full hexadecimal in JSON, and short in sentences. The name of a
+ * peer stands in a key of its own in JSON, and before the id in sentences and in JSON's texts.
  *
  * Thread: any. Strings are read during the call only; NULL texts are left out. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_EVENTS_H
@@ -10,6 +11,7 @@
 #include "core/godwit.h"
 #include "core/record/view.h"
 #include "tools/godwit/show/display.h"
+#include "tools/godwit/show/names.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,8 +24,8 @@ typedef enum gw_events_mode {
     GW_EVENTS_QUIET,     /* only the end (and warnings, which are log lines) */
 } gw_events_mode;
 
-/* Opens the events; the display must outlive them. Returns NULL on failure. */
-gw_events *gw_events_open(gw_events_mode mode, gw_display *display, gw_err *err);
+/* Opens the events; the display and the names (which may be NULL) must outlive them. Returns NULL on failure. */
+gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err);
 void gw_events_close(gw_events *events); /* NULL is allowed */
 
 typedef struct gw_event_start {
@@ -60,11 +62,9 @@ void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
 /* What this peer does or waits for now. The same text is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
-/* A peer's state has changed to "alive", "suspect", "dead" or "left". `addr` and `reason` may be NULL. If a
- * peer is "dead" without a reason, nothing is known but that it does not answer, and the line for people calls
- * it unreachable. */
-void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
-                    const char *reason);
+/* A peer's state has changed to "alive", "dead" (its process has ended), "unreachable" (since now; nothing else is
+ * known) or "left". `addr` may be NULL. */
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state);
 /* A view was installed. `step` is the number of steps done, `took_ns` the time since its cause was known
  * here. */
 void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,

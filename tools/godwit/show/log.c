@@ -3,16 +3,19 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+enum { LINE = 2000 };
+
 static _Atomic uint64_t warnings;
 
 static void sink(void *context, gw_level level, const char *room, const char *text) {
     const gw_log_target *target = context;
     if (level >= GW_WARN) atomic_fetch_add_explicit(&warnings, 1, memory_order_relaxed);
     if (level < target->least) return;
-    char line[1200];
-    snprintf(line, sizeof line, "%-5s %s: %s", gw_level_name(level), room, text);
+    char marked[LINE], line[LINE + 100];
+    gw_names_mark(target->names, text, marked, sizeof marked);
+    snprintf(line, sizeof line, "%-5s %s: %s", gw_level_name(level), room, marked);
     gw_display_log(target->display, line);
-    if (target->events != NULL) gw_events_log(target->events, level, room, text);
+    if (target->events != NULL) gw_events_log(target->events, level, room, marked);
 }
 
 void gw_log_direct(const gw_log_target *target) {

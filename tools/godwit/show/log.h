@@ -6,13 +6,15 @@
 #include "core/base/log.h"
 #include "tools/godwit/show/display.h"
 #include "tools/godwit/show/events.h"
+#include "tools/godwit/show/names.h"
 
 #include <stdint.h>
 
 typedef struct gw_log_target {
     gw_display *display;
-    gw_events *events; /* may be NULL */
-    gw_level least;    /* lines below this level are dropped */
+    gw_events *events; /* may be NULL, as may `names` */
+    const gw_names *names;
+    gw_level least; /* lines below this level are dropped */
 } gw_log_target;
 
 /* Sets the target of log lines; NULL drops them. *target must outlive its use. Call it before threads

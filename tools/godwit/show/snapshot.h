@@ -8,6 +8,7 @@
 #include "core/brain/peer.h"
 #include "core/record/view.h"
 #include "net/secure/packet.h"
+#include "tools/godwit/show/names.h"
 #include "tools/godwit/text/key_values.h"
 #include "tools/godwit/watch/gpu_watch.h"
 
@@ -77,7 +78,9 @@ const char *gw_packet_drop_name(gw_packet_verdict verdict);
 typedef struct gw_snapshot_peer {
     gw_peer_id id;
     gw_addr addr;
-    char state[12]; /* "alive", "suspect", "dead", "left" */
+    char name[GW_NAME_TEXT]; /* what people call it; "" = not known */
+    char state[12];          /* "alive", "suspect", "dead", "unreachable", "left" */
+    double gone;             /* dead and unreachable: since when, in seconds since 1970; 0 = not known */
     bool self, member, leader, linked;
     char path[8]; /* the path of data to the peer: "tcp", "shm", "rdma"; empty = no data link */
     uint64_t boot, step;
@@ -106,6 +109,7 @@ typedef struct gw_node_snapshot {
     int64_t pid;
 
     gw_peer_id self;
+    char name[GW_NAME_TEXT], leader_name[GW_NAME_TEXT];
     uint64_t boot;
     gw_addr listen;
     char phase

@@ -5,8 +5,10 @@
 static json_t *peer_object(const gw_snapshot_peer *peer) {
     json_t *object = json_object();
     gw_json_peer(object, "id", &peer->id);
+    gw_json_text(object, "name", peer->name);
     gw_json_addr(object, "address", &peer->addr);
     gw_json_text(object, "state", peer->state);
+    if (peer->gone > 0) gw_json_real(object, "gone_since", peer->gone);
     gw_json_flag(object, "self", peer->self);
     gw_json_flag(object, "member", peer->member);
     gw_json_flag(object, "leader", peer->leader);
@@ -71,6 +73,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_text(root, "dir", s->dir);
     gw_json_count(root, "pid", (uint64_t)s->pid);
     gw_json_peer(root, "self", &s->self);
+    gw_json_text(root, "name", s->name);
     gw_json_count(root, "boot", s->boot);
     gw_json_addr(root, "listen", &s->listen);
     gw_json_text(root, "phase", s->phase);
@@ -79,6 +82,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_count(root, "view_number", s->epoch);
     gw_json_hex(root, "view", s->view.bytes, sizeof s->view.bytes);
     gw_json_peer(root, "leader", &s->leader);
+    gw_json_text(root, "leader_name", s->leader_name);
     gw_json_count(root, "members", s->members);
     gw_json_step(root, "step", s->step);
     gw_json_count(root, "steps", s->steps);

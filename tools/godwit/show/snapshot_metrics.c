@@ -48,7 +48,9 @@ static void info(FILE *out, const gw_node_snapshot *s) {
     gw_hex(s->self.bytes, sizeof s->self.bytes, self);
     gw_hex(s->job_id.bytes, sizeof s->job_id.bytes, job);
     metric(out, "info", "gauge", "This peer and its job; always 1.");
-    fprintf(out, "godwit_info{peer=\"%s\",job_id=\"%s\",job=\"", self, job);
+    fprintf(out, "godwit_info{peer=\"%s\",name=\"", self);
+    label(out, s->name);
+    fprintf(out, "\",job_id=\"%s\",job=\"", job);
     label(out, s->job);
     fputs("\",cluster=\"", out);
     label(out, s->cluster);
@@ -76,8 +78,10 @@ static void report(FILE *out, const gw_node_snapshot *s) {
 }
 
 static void peers(FILE *out, const gw_node_snapshot *s) {
-    static const char *const states[] = {"alive", "suspect", "dead", "left"};
-    metric(out, "peers", "gauge", "Peers this peer knows, by state.");
+    static const char *const states[] = {"alive", "suspect", "unreachable", "dead", "left"};
+    metric(out, "peers", "gauge",
+           "Peers this peer knows, by state: a dead one's process has ended, an unreachable one does not "
+           "answer.");
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++) {
         unsigned count = 0;
         for (uint32_t j = 0; j < s->peer_count; j++) count += strcmp(s->peers[j].state, states[i]) == 0;
