@@ -556,8 +556,11 @@ bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message,
     uint8_t version = gw_get_u8(&r);
     message->kind = (gw_message_kind)gw_get_u8(&r);
     if (r.failed || version != GW_MESSAGE_VERSION)
-        return gw_fail(err, GW_E_INVALID, "core/message: version %u, this build speaks %u", version,
-                       GW_MESSAGE_VERSION);
+        return gw_fail(
+            err, GW_E_INVALID,
+            "core/message: a control message of version %u, and this build reads version %u: run a newer "
+            "build of Godwit %s",
+            version, GW_MESSAGE_VERSION, version < GW_MESSAGE_VERSION ? "there" : "here");
     gw_get_hash(&r, &message->job);
     message->epoch = gw_get_epoch(&r);
     gw_get_view_name(&r, &message->name);

@@ -19,7 +19,9 @@ enum {
     HELLO_BODY = CLUSTER_HINT + 32 + 1 + PROOF_BYTES,
     ANSWER_CLEAR = 32 + 1, /* the part of an answer's body that is not sealed */
     SIGNATURE_BYTES = crypto_sign_BYTES,
-    CAN_AES = 1, /* a bit of the hello's `algorithms` */
+    /* A bit of the hello's `algorithms`. Bits that a version does not know are ignored: by the next one a dialler
+     * tells that it speaks the version after that of its header as well (net/README.md, "Versions"). */
+    CAN_AES = 1,
 };
 static const uint8_t magic[4] = {'g', 'd', 'w', 't'};
 static const uint8_t
@@ -329,8 +331,11 @@ static gw_handshake_state take_alert(gw_handshake *h, const uint8_t *message, si
 static void explain(const gw_handshake *h, const header *head, gw_err *err) {
     switch (h->fault) {
     case GW_FAULT_VERSION:
-        gw_fail(err, GW_E_UNSUPPORTED, "the other side speaks protocol version %u, this build speaks %u",
-                head->version, GW_PROTOCOL_VERSION);
+        gw_fail(
+            err, GW_E_UNSUPPORTED,
+            "the other side speaks protocol version %u, this build speaks %u: builds that are more than one "
+            "version apart do not work together; run a newer build of Godwit %s",
+            head->version, GW_PROTOCOL_VERSION, head->version < GW_PROTOCOL_VERSION ? "there" : "here");
         break;
     case GW_FAULT_CLUSTER:
         gw_fail(err, GW_E_DENIED, "the other side belongs to another cluster (--cluster NAME differs)");

@@ -113,7 +113,7 @@ class Apart(unittest.TestCase):
         self.drop(1, "tcp")
         logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
         for host, log in enumerate(logs):
-            self.wait(log, rf"gossip \(UDP\) hears peer [0-9a-f]{{8}}, but no TCP connection to its address "
+            self.wait(log, rf"gossip \(UDP\) hears peer \S+ \([0-9a-f]{{8}}\), but no TCP connection to its address "
                            rf"{re.escape(IPV4[1 - host])}:7117 can be made: nothing answers")
 
     def test_an_advertised_address_leads_nowhere(self):

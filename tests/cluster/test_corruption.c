@@ -144,7 +144,7 @@ static void expect_shown(lab *l, lab_peer *peer, const char *part, const char *c
 static void expect_own_shown(lab *l, lab_peer **peers, const char *evidence) {
     char part[64 + LAB_PATH];
     lab_wait_event(l, peers[2], "corruption");
-    snprintf(part, sizeof part, "peer %.8s: %s", id_of(peers[2]), evidence);
+    snprintf(part, sizeof part, "(%.8s): %s", id_of(peers[2]), evidence);
     expect_shown(l, peers[2], part, "\"corruptions\":1", "godwit_corruptions_total 1\n");
 }
 
@@ -369,7 +369,7 @@ Test(corruption, a_bit_of_what_a_peer_has_rounded) {
 static lab_peer *finder_of_link(lab_peer **peers) {
     char text[128];
     snprintf(text, sizeof text,
-             "data link to %.8s ended because bits changed on the way (number 1 since the start): record ",
+             "(%.8s) ended because bits changed on the way (number 1 since the start): record ",
              id_of(peers[2]));
     for (int i = 0; i < 2; i++)
         if (says(peers[i], text) && says(peers[i], "does not verify: it was changed")) return peers[i];
@@ -509,7 +509,7 @@ Test(corruption, whose_disk_has_damaged_a_chunk_is_shown) {
     leave_damaged(l, peers);
     start(l, peers, SAVING SHOWN " --keep 8", ""); /* so that the chunk is there until it is looked at */
     const json_t *event = lab_wait_event(l, peers[0], "corruption");
-    snprintf(part, sizeof part, "peer %.8s: a chunk on its disk is damaged", id_of(peers[0]));
+    snprintf(part, sizeof part, "(%.8s): a chunk on its disk is damaged", id_of(peers[0]));
     expect_shown(l, peers[0], part, "\"corruptions\":1", "godwit_corruptions_total 1\n");
     expect_resumed(l, peers);
     cr_expect(is_sound(lab_text(event, "evidence")), "%s", lab_text(event, "evidence"));

@@ -20,7 +20,7 @@ OPTIONS = ["--shard-ms", "5", "--transport", "auto", "--time-scale", "400", "--p
 # RDMA that failed is tried again after half a minute, then after twice as long (retry_ns of net/fabric/fabric.h): the third try
 # is to work.
 PATIENCE_S = 30 + 60 + 120 + 30
-WHERE = r"to peer [0-9a-f]{8}: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # it names device, port and peer
+WHERE = r"to peer (?:\S+ \()?[0-9a-f]{8}\)?: net/rdma: rxe0 port 1(?: to [\d.:]+)?: "  # it names device, port and peer
 
 
 def once_more_if_a_machine_ends(test):
@@ -63,7 +63,7 @@ class Failures(KeptMachines):
         """Waits until both peers report that their data take this path."""
 
         def all_do():
-            links = [re.findall(r"data link to \w+: (\w+)$", self.log(p), re.MULTILINE) for p in self.flock.peers]
+            links = [re.findall(r"data link to .+: (\w+)$", self.log(p), re.MULTILINE) for p in self.flock.peers]
             return all(found and found[-1] == kind for found in links)
 
         self.flock.wait(all_do, PATIENCE_S, f"the data goes by {kind}", watch=self.flock.peers)
@@ -75,7 +75,7 @@ class Failures(KeptMachines):
 
     def assert_said_once(self, peer, reason):
         """Checks that the peer reports TCP with the other once, and the reason."""
-        said = re.findall(r"the link to peer [0-9a-f]{8} uses TCP: .*", self.log(peer))
+        said = re.findall(r"the link to peer (?:\S+ \()?[0-9a-f]{8}\)? uses TCP: .*", self.log(peer))
         self.assertEqual(len(said), 1, self.log(peer))
         self.assertRegex(said[0], reason)
 

@@ -195,7 +195,7 @@ def new_view(flock, victim, moment):
 
     def found():
         told = [event for _, event in flock.events_after(moment, "peer") if event["peer"] == victim.id]
-        known = [event["time"] for event in told if event["state"] == "dead"]
+        known = [event["time"] for event in told if event["state"] in ("dead", "unreachable")]
         first = {}
         for peer, event in flock.events_after(moment, "view"):
             if victim.id not in event["members"]:
@@ -251,7 +251,7 @@ def false_deaths(binary, quick):
         with flock_of(binary, SMALL_STEPS, 4, ["--workers", "1"]) as flock:
             began, first = time.time(), flock.step()
             flock.wait(lambda: time.time() - began > seconds, seconds + PATIENCE_S, "the end", flock.peers)
-            deaths = [e for _, e in flock.events_after(began, "peer") if e["state"] == "dead"]
+            deaths = [e for _, e in flock.events_after(began, "peer") if e["state"] in ("dead", "unreachable")]
             row(f"deaths believed in {seconds} s", str(len(deaths)), "0")
             row("steps committed meanwhile", str(flock.step() - first))
     finally:

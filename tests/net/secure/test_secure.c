@@ -327,13 +327,42 @@ Test(handshake, another_protocol_version_is_named_with_ours_on_both_sides) {
     bytes[4] = 9; /* as a build of the future would */
     cr_assert_eq(gw_handshake_feed(answerer, bytes, count, &used, &err), GW_HANDSHAKE_FAILED);
     cr_assert_eq(gw_handshake_fault(answerer), GW_FAULT_VERSION);
-    cr_assert_not_null(strstr(err.text, "protocol version 9, this build speaks 1"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "protocol version 9, this build speaks 1: "), "%s", err.text);
     memcpy(bytes, gw_handshake_output(answerer, &count), sizeof bytes);
     bytes[4] = 9;
     cr_assert_eq(gw_handshake_feed(dialler, bytes, count, &used, &err), GW_HANDSHAKE_FAILED);
     cr_assert_eq(gw_handshake_fault(dialler), GW_FAULT_VERSION);
-    cr_assert_not_null(strstr(err.text, "protocol version 9, this build speaks 1"), "%s", err.text);
+    cr_assert_not_null(strstr(err.text, "protocol version 9, this build speaks 1: "), "%s", err.text);
     gw_handshake_sent(dialler, 0);
+    gw_handshake_close(dialler);
+    gw_handshake_close(answerer);
+}
+
+/* As builds of the next version will dial: their header has this version, and the bit beside that of AES tells of the
+ * next one. */
+Test(handshake, who_also_speaks_the_next_version_is_answered_in_this_one) {
+    enum { ALGORITHMS = 50, PROOF = 51, PROOF_BYTES = 16, NEXT = 2 };
+    flock_peer a, b;
+    gw_err err;
+    size_t count, used;
+    uint8_t hello[GW_HANDSHAKE_MESSAGE], proof[32], key[GW_KEY_BYTES] = {0};
+    flock_hatch(&a, 1, "");
+    flock_hatch(&b, 2, "");
+    gw_handshake *dialler = start(&a, true, GW_STREAM_DATA, 0), *answerer = start(&b, false, 0, 0);
+    const uint8_t *output = gw_handshake_output(dialler, &count);
+    cr_assert_eq(count, PROOF + PROOF_BYTES);
+    memcpy(hello, output, count);
+    hello[ALGORITHMS] |= NEXT;
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, key, sizeof key, sizeof proof);
+    crypto_generichash_update(&state, a.local.cluster.bytes, sizeof a.local.cluster.bytes);
+    crypto_generichash_update(&state, hello, PROOF);
+    crypto_generichash_final(&state, proof, sizeof proof);
+    memcpy(hello + PROOF, proof, PROOF_BYTES);
+    cr_assert_eq(gw_handshake_feed(answerer, hello, count, &used, &err), GW_HANDSHAKE_GOING);
+    const uint8_t *answer = gw_handshake_output(answerer, &count);
+    cr_assert_gt(count, 10);
+    cr_assert(answer[4] == 1 && answer[5] == 0, "version 1 is chosen");
     gw_handshake_close(dialler);
     gw_handshake_close(answerer);
 }
