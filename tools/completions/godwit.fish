@@ -306,6 +306,7 @@ complete -c godwit -n '__godwit_is sim' -l leave-ms -x -d 'A peer is asked to le
 complete -c godwit -n '__godwit_is sim' -l lose -x -d 'Claimed shards that are given back for lack of their payload'
 complete -c godwit -n '__godwit_is sim' -l majority -x -a '0 1' -d '1 means that a majority is required'
 complete -c godwit -n '__godwit_is sim' -l names -x -d 'Lives whose seeds are names, which are resolved only after a while, and at first perhaps to an earlier address'
+complete -c godwit -n '__godwit_is sim' -l older -x -d 'Lives that speak the version of gossip before, as peers do while a flock is upgraded'
 complete -c godwit -n '__godwit_is sim' -l part -x -d 'Sums of which a member\'s own part has changed in its memory'
 complete -c godwit -n '__godwit_is sim' -l partition-ms -x -d 'The network is cut in two, in one direction or both'
 complete -c godwit -n '__godwit_is sim' -l path-ms -x -d 'No sum passes between two peers for up to 90 s while their links stand, and the peers that cannot sum report with which peer'

@@ -112,7 +112,7 @@ const gw_sim_option gw_sim_option_table[] = {
     {"names", "PERMILLE",
      "lives whose seeds are names, which are known only after a while, and may be outdated at first",
      AT(names_permille), 0, 1000, 0, 0, 0, true},
-    {"older", "PERMILLE", "lives that speak the version of gossip before, as peers do during an upgrade",
+    {"older", "PERMILLE", "lives that speak the version of gossip before, as during an upgrade",
      AT(older_permille), 0, 1000, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
      true},
