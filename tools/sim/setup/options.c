@@ -50,7 +50,7 @@ const gw_sim_option gw_sim_option_table[] = {
     {"restart-ms", "MS", "mean time until a dead process is started again", AT(restart_ms), 0, LONG, 1, 50,
      4000, false},
     {"wipe", "PERMILLE",
-     "restarts without the disk: as another peer (majority: where the others are enough without it)",
+     "restarts without the disk, as another peer (majority: where the others suffice without it)",
      AT(wipe_permille), 0, 1000, 0.2, 20, 300, true},
     {"pause-ms", "MS", "a process is paused for up to 6 s", AT(pause_ms), 0, LONG, 0.4, 500, 8000, true},
     {"slow", "PERMILLE", "peers that compute up to four times more slowly", AT(slow_permille), 0, 1000, 0.5,
