@@ -48,7 +48,7 @@ static void answer_examples(fuzz_add *add, void *context) {
     static const uint8_t piece[] = {1, 2, 3};
     gw_checkpoint_key keys[2] = {{{{1}}, 2, {{3}}}, {{{4}}, 5, {{6}}}};
     gw_service_holder holders[3] = {
-        {.id = {{1}}, .addr = {.family = 4, .port = 7}, .name = "node-1", .chunks = gw_set_of(70)},
+        {.id = {{1}}, .addr = {.family = 4, .port = 7}, .name = "Knoten-\xc3\xa4", .chunks = gw_set_of(70)},
         {.id = {{2}}, .addr = {.family = 6, .port = 8}, .knowledge = GW_HOLDER_SILENT},
         {.id = {{3}}, .knowledge = GW_HOLDER_UNKNOWN}};
     gw_set_add(&holders[0].chunks, 69);

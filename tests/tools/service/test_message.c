@@ -73,7 +73,7 @@ static void check_answer(const gw_service_answer *answer) {
 Test(service_message, an_answer_arrives_as_it_was_sent_and_no_part_of_it_does) {
     gw_checkpoint_key keys[2] = {{{{1}}, 2, {{3}}}, {{{4}}, 5, {{6}}}};
     gw_service_holder holders[3] = {
-        {.id = {{1}}, .addr = {.family = 4, .port = 7}, .name = "node-1", .chunks = gw_set_of(70)},
+        {.id = {{1}}, .addr = {.family = 4, .port = 7}, .name = "Knoten-ä", .chunks = gw_set_of(70)},
         {.id = {{2}}, .knowledge = GW_HOLDER_SILENT},
         {.id = {{3}}, .knowledge = GW_HOLDER_UNKNOWN},
     };

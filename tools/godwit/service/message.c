@@ -1,6 +1,7 @@
 #include "tools/godwit/service/message.h"
 
 #include "core/base/assert.h"
+#include "core/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,17 +56,16 @@ static void get_length(gw_reader *r, uint32_t *length, uint32_t least) {
     r->failed |= *length < least || *length > GW_SERVICE_PIECE_BYTES;
 }
 
-/* Reads a string of printable ASCII: it is shown to people. */
+/* Reads a string that is shown to people. */
 static void get_text(gw_reader *r, char *text, size_t capacity) {
-    size_t length = gw_get_u16(r);
+    size_t length = gw_get_u16(r), wrong;
+    bool control;
     const uint8_t *bytes = length < capacity ? gw_get_view(r, length) : NULL;
-    r->failed |= bytes == NULL;
+    r->failed |= bytes == NULL || memchr(bytes, 0, length) != NULL;
     if (r->failed) length = 0;
-    for (size_t i = 0; i < length; i++) {
-        r->failed |= bytes[i] < ' ' || bytes[i] > '~';
-        text[i] = (char)bytes[i];
-    }
+    if (length > 0) memcpy(text, bytes, length);
     text[length] = '\0';
+    r->failed |= !gw_utf8_is_printable(text, &wrong, &control);
 }
 
 static bool fail_malformed(gw_err *err, const char *what, gw_service_kind kind) {

@@ -80,7 +80,7 @@ typedef enum gw_holder_knowledge {
 typedef struct gw_service_holder {
     gw_peer_id id;
     gw_addr addr;
-    char name[GW_SERVICE_NAME_TEXT]; /* of its host, printable ASCII; may be empty */
+    char name[GW_SERVICE_NAME_TEXT]; /* UTF-8 without control characters; may be empty */
     gw_holder_knowledge knowledge;
     gw_set chunks; /* of the size of the checkpoint; of size 0 unless it is known */
 } gw_service_holder;

@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/base/utf8.h"
 #include "core/os/clock.h"
 #include "core/os/condition.h"
 #include "core/os/priority.h"
@@ -245,9 +246,7 @@ static void fail(gw_service_answer *answer, const gw_err *why) {
     answer->outcome = missing                  ? GW_SERVICE_NOTFOUND
                       : why->code == GW_E_PEER ? GW_SERVICE_UNREACHABLE
                                                : GW_SERVICE_UNAVAILABLE;
-    snprintf(answer->why, sizeof answer->why, "%s", why->text);
-    for (char *at = answer->why; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~') *at = '?';
+    gw_utf8_shorten(why->text, answer->why, sizeof answer->why);
 }
 
 static bool list(gw_service *service, gw_service_answer *answer, gw_err *err) {
