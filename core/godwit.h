@@ -77,7 +77,9 @@ typedef enum gw_role {
 /* One named array of a job's state or sums, in row-major order. The job owns the strings and keeps them until
  * close. */
 typedef struct gw_tensor {
-    /* Unique; 1 to GW_MAX_TENSOR_NAME bytes of UTF-8 without control characters. It is written to manifests. */
+    /* Unique; 1 to GW_MAX_TENSOR_NAME bytes of UTF-8 without control characters. It is written to manifests. A state
+     * tensor that is called as another one of its group and shape, with ".m" or ".v" behind it, holds an optimizer's
+     * moments: `godwit export` leaves it out unless it is asked for. */
     const char *name;
     gw_dtype dtype; /* of a GW_STATE tensor; sums are int64 whatever this says */
     gw_role role;

@@ -122,7 +122,7 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
         return gw_fail(err, GW_E_INVALID, "%s is there and is not a regular file: name another one", path);
     output->target = follow(path);
     if (output->target == NULL) return gw_fail_errno(err, errno, "cannot write %s", path);
-    if (asprintf(&output->partial, "%s.partial", output->target) < 0) {
+    if (asprintf(&output->partial, "%s.godwit-partial", output->target) < 0) {
         output->partial = NULL;
         gw_fail(err, GW_E_NOMEM, "out of memory");
     } else {

@@ -13,7 +13,7 @@
 typedef struct gw_output {
     int fd;        /* open for writing and reading */
     char *target;  /* name of the file behind all symbolic links */
-    char *partial; /* name until the file is complete: `target` + ".partial" */
+    char *partial; /* name until the file is complete: `target` + ".godwit-partial", which is nobody else's */
 } gw_output;
 
 /* Opens an output. Fails with GW_E_INVALID if `path` exists and is not a regular file, GW_E_DENIED while

@@ -2,7 +2,6 @@
 
 #include "core/base/assert.h"
 #include "core/base/id.h"
-#include "core/os/output.h"
 #include "core/os/plain_file.h"
 #include "kernels/host/read_progress.h"
 
@@ -16,10 +15,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define EXTENSION ".safetensors"
-#define MODEL     "model" EXTENSION
+#define EXTENSION   ".safetensors"
+#define MODEL       "model" EXTENSION
+#define NOTE_PREFIX "godwit."
 
-enum { LENGTH_BYTES = 8, HEADER_MOST = 100000000, INDEX_MOST = HEADER_MOST, PIECE_BYTES = 1 << 20 };
+enum {
+    NOTE_NAME = 64,
+    LENGTH_BYTES = 8,
+    HEADER_MOST = 100000000,
+    INDEX_MOST = HEADER_MOST,
+    PIECE_BYTES = 1 << 20
+};
 
 static const struct {
     const char *name;
@@ -468,9 +474,15 @@ const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char 
 
 /* Returns the header as text, which the caller frees, or NULL. Other programs expect it to name the tensors'
  * framework: "pt". */
-static char *make_header(const gw_safetensor *list, uint32_t count) {
+static char *make_header(const gw_safetensor *list, uint32_t count, const gw_safetensors_note *notes,
+                         uint32_t note_count) {
     json_t *header = json_object(), *metadata = json_object();
     json_object_set_new(metadata, "format", json_string("pt"));
+    for (uint32_t i = 0; i < note_count; i++) {
+        char name[NOTE_NAME];
+        snprintf(name, sizeof name, NOTE_PREFIX "%s", notes[i].name);
+        json_object_set_new(metadata, name, json_string(notes[i].text));
+    }
     json_object_set_new(header, "__metadata__", metadata);
     uint64_t offset = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -487,56 +499,54 @@ static char *make_header(const gw_safetensor *list, uint32_t count) {
     return text;
 }
 
-/* Receives a file's bytes, one part after the other. */
-typedef bool sink(void *to, const void *bytes, size_t count, gw_err *err);
-
-/* Passes the bytes of a file to `put`. Spaces pad the header so that the data are aligned. */
-static bool put_file(sink *put, void *to, const char *header, const gw_safetensor *list, uint32_t count,
-                     gw_err *err) {
-    size_t text = strlen(header), padded = (text + 7) / 8 * 8;
-    uint8_t length[LENGTH_BYTES];
-    for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (uint8_t)((uint64_t)padded >> (8 * i));
-    bool good = put(to, length, sizeof length, err) && put(to, header, text, err) &&
-                put(to, "        ", padded - text, err);
-    for (uint32_t i = 0; good && i < count; i++) good = put(to, list[i].bytes, list[i].size, err);
-    return good;
-}
-
-static bool put_output(void *to, const void *bytes, size_t count, gw_err *err) {
-    return gw_output_write(to, bytes, count, err);
-}
-
-static bool put_hash(void *to, const void *bytes, size_t count, gw_err *err) {
-    (void)err;
-    int failed = crypto_generichash_update(to, bytes, count);
-    GW_ASSERT(failed == 0);
-    return true;
-}
-
-bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err) {
-    char *header = make_header(list, count);
-    gw_output output;
-    if (header == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the header of %s", path);
-    bool written = gw_output_open(path, &output, err);
-    if (written)
-        written = gw_output_end(&output, put_file(put_output, &output, header, list, count, err), err);
+/* Spaces pad the header so that the data are aligned. */
+bool gw_safetensors_begin_file(const gw_safetensor *list, uint32_t count, const gw_safetensors_note *notes,
+                               uint32_t note_count, void **bytes, size_t *length, gw_err *err) {
+    char *header = make_header(list, count, notes, note_count);
+    size_t text = header != NULL ? strlen(header) : 0, padded = (text + 7) / 8 * 8;
+    uint8_t *begin = header != NULL ? malloc(LENGTH_BYTES + padded) : NULL;
+    if (begin != NULL) {
+        for (int i = 0; i < LENGTH_BYTES; i++) begin[i] = (uint8_t)((uint64_t)padded >> (8 * i));
+        memcpy(begin + LENGTH_BYTES, header, text);
+        memset(begin + LENGTH_BYTES + text, ' ', padded - text);
+    }
     free(header);
-    return written;
+    *bytes = begin;
+    *length = LENGTH_BYTES + padded;
+    return begin != NULL || gw_fail(err, GW_E_NOMEM, "no memory for the header of %u tensors", count);
+}
+
+bool gw_safetensors_is_own(const char *path) {
+    static const char *const begins[] = {"{\"__metadata__\":{\"format\":\"pt\",\"" NOTE_PREFIX,
+                                         "{\"__metadata__\":{\"format\":\"pt\"},\"transformer.wte.weight\":"};
+    char text[128] = "";
+    gw_plain_file file;
+    gw_err ignored;
+    if (!gw_plain_open(path, &file, &ignored)) return false;
+    bool own = file.bytes >= LENGTH_BYTES + sizeof text &&
+               gw_plain_read(&file, LENGTH_BYTES, text, sizeof text - 1, &ignored);
+    gw_plain_close(&file);
+    own = own && (strncmp(text, begins[0], strlen(begins[0])) == 0 ||
+                  strncmp(text, begins[1], strlen(begins[1])) == 0);
+    return own;
 }
 
 bool gw_safetensors_from_memory(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err) {
-    char *header = make_header(list, count);
+    void *begin;
+    size_t length;
     *file = (gw_safetensors){.list = list, .count = count};
-    if (header == NULL) {
+    if (!gw_safetensors_begin_file(list, count, NULL, 0, &begin, &length, err)) {
         gw_safetensors_close(file);
-        return gw_fail(err, GW_E_NOMEM, "no memory for the header of %u tensors", count);
+        return false;
     }
     crypto_generichash_state hash;
     int failed = crypto_generichash_init(&hash, NULL, 0, sizeof file->digest);
-    bool hashed = put_file(put_hash, &hash, header, list, count, err);
+    failed |= crypto_generichash_update(&hash, begin, length);
+    for (uint32_t i = 0; i < count; i++)
+        failed |= crypto_generichash_update(&hash, list[i].bytes, list[i].size);
     failed |= crypto_generichash_final(&hash, file->digest.bytes, sizeof file->digest);
-    GW_ASSERT(hashed && failed == 0);
+    GW_ASSERT(failed == 0);
     qsort(list, count, sizeof *list, compare_names);
-    free(header);
+    free(begin);
     return true;
 }

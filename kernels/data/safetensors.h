@@ -57,8 +57,8 @@ void gw_safetensors_close(gw_safetensors *file);
  * weights in some format, which gw_safetensors_begin need not be able to read. */
 bool gw_safetensors_is_folder(const char *path);
 
-/* Makes, in memory, the file that gw_safetensors_write writes from these tensors (with dtype and size set),
- * in this order, as gw_safetensors_open opens it. The tensors' bytes must stay valid until it is closed.
+/* Makes, in memory, the file of these tensors (with dtype and size set), in this order and without notes, as
+ * gw_safetensors_open opens it. The tensors' bytes must stay valid until it is closed.
  * `list` is one block from malloc that contains the tensors and, behind them, their names; the call takes
  * ownership of it, also on failure. Fails with GW_E_NOMEM. */
 bool gw_safetensors_from_memory(gw_safetensor *list, uint32_t count, gw_safetensors *file, gw_err *err);
@@ -71,8 +71,18 @@ bool gw_safetensors_unchanged(const gw_safetensors *file, gw_err *err);
 /* The tensor of that name; NULL where there is none. */
 const gw_safetensor *gw_safetensors_find(const gw_safetensors *file, const char *name);
 
-/* Writes tensors (with dtype and size set) in their order, and flushes. The file appears as a whole
- * (core/os/output.h). Blocks on the disk. */
-bool gw_safetensors_write(const char *path, const gw_safetensor *list, uint32_t count, gw_err *err);
+/* A note in a file's metadata, where its name has "godwit." before it. */
+typedef struct gw_safetensors_note {
+    const char *name; /* at most 50 bytes */
+    const char *text;
+} gw_safetensors_note;
+
+/* Makes the beginning of a file, which the caller frees: everything before the bytes of these tensors (with dtype and size
+ * set), which follow it in this order without gaps. Fails with GW_E_NOMEM. */
+bool gw_safetensors_begin_file(const gw_safetensor *list, uint32_t count, const gw_safetensors_note *notes,
+                               uint32_t note_count, void **bytes, size_t *length, gw_err *err);
+
+/* Whether the file begins as those that this program writes: with notes, or with the tensors of gw_gpt_file_list. Blocks. */
+bool gw_safetensors_is_own(const char *path);
 
 #endif

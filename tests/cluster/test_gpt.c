@@ -4,6 +4,7 @@
 #include "kernels/model/gpt/decode.h"
 #include "kernels/model/gpt/file.h"
 #include "tests/cluster/lab.h"
+#include "tests/weights_file.h"
 #include "tools/godwit/weights/model.h"
 
 #include <criterion/criterion.h>
@@ -75,6 +76,16 @@ Test(gpt, the_exported_model_does_not_depend_on_what_happened) {
     lab_close(l);
 }
 
+static void expect_tensors(const lab *l, const char *name, uint32_t count) {
+    gw_safetensors file;
+    gw_err err;
+    char path[LAB_PATH + 40];
+    snprintf(path, sizeof path, "%s/%s", l->dir, name);
+    cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
+    cr_expect_eq(file.count, count);
+    gw_safetensors_close(&file);
+}
+
 /* The run replaces its checkpoints all the time, and deletes those that are being read. */
 Test(gpt, a_running_job_is_exported_and_generates) {
     lab *l = lab_open();
@@ -85,9 +96,11 @@ Test(gpt, a_running_job_is_exported_and_generates) {
         const char *shown =
             output(&code,
                    "cd %s && " GODWIT_BINARY " generate p0 --prompt Once --tokens 3 && " GODWIT_BINARY
-                   " export p0 --to m.safetensors 2>&1",
+                   " export p0 --to m.safetensors 2>&1 && " GODWIT_BINARY
+                   " export p0 --tensors all --to - 2>&1 >all",
                    l->dir);
         cr_expect_eq(code, 0, "%s", shown);
+        expect_tensors(l, "all", 2 + 3 * 28);
         cr_expect_not_null(strstr(shown, "Once"), "%s", shown);
         cr_expect_not_null(strstr(shown, "parameters after step "), "%s", shown);
         lab_pump(l);
@@ -117,7 +130,7 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
     cr_expect_eq(code, 0, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export . 2>&1", l->dir);
     cr_expect_eq(code, 1);
-    cr_expect_not_null(strstr(said, "holds no checkpoint of a gpt job"), "%s", said);
+    cr_expect_not_null(strstr(said, ". holds no checkpoint"), "%s", said);
     lab_close(l);
 }
 
@@ -267,13 +280,14 @@ Test(gpt, an_export_overwrites_nothing_of_another_kind) {
     int code;
 #define EXPORT "cd %s && " GODWIT_BINARY " export %s --to "
     const char *said = output(&code, EXPORT "./config.json 2>&1", l->dir, dir);
-    cr_expect(code == 2 && strstr(said, "--to: the configuration is written to './config.json'") != NULL,
+    cr_expect(code == 2 && strstr(said, "--to: ./config.json is written beside the weights") != NULL,
               "%d: %s", code, said);
     static const char *const others[] = {"{\"model_type\":\"llama\"}", "{}", "no JSON"};
     for (int i = 0; i < 3; i++) {
         output(&code, "mkdir -p %s/hf; printf '%%s' '%s' | tee %s/hf/config.json", l->dir, others[i], l->dir);
         said = output(&code, EXPORT "hf/model 2>&1", l->dir, dir);
-        cr_expect(code == 1 && strstr(said, "hf/config.json exists and does not describe a GPT-2") != NULL,
+        cr_expect(code == 1 &&
+                      strstr(said, "hf/config.json exists and is none that this command wrote") != NULL,
                   "%d: %s", code, said);
         said = output(&code, "cat %s/hf/*", l->dir);
         cr_expect_str_eq(said, others[i]);
@@ -331,7 +345,7 @@ static void write_random_model(const gw_gpt *gpt, const char *path) {
             *next++ = p.constant + (float)gw_rng_below(&rng, 2001) * 0x1p-10f - 1000 * 0x1p-10f;
     }
     gw_err err;
-    cr_assert(gw_gpt_file_write(gpt, parameters, path, &err), "%s", err.text);
+    cr_assert(write_gpt_weights(gpt, parameters, path, &err), "%s", err.text);
     free(values);
 }
 

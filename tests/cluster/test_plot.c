@@ -83,7 +83,7 @@ static void refuse(int code, const char *before, const char *arguments, const ch
     cr_assert_eq(plot(before, arguments), code, "%s: %s", arguments, text);
     cr_assert_not_null(strstr(text, words), "%s", text);
     char command[100];
-    snprintf(command, sizeof command, "ls %s/*.partial >/dev/null 2>&1", scratch_folder());
+    snprintf(command, sizeof command, "ls %s/*.godwit-partial >/dev/null 2>&1", scratch_folder());
     cr_assert_neq(system(command), 0);
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/model/gpt/file.h"
 #include "net/secure/keyring.h"
 #include "tests/fuzz/target.h"
+#include "tests/weights_file.h"
 #include "tools/godwit/metrics/file.h"
 #include "tools/godwit/metrics/table.h"
 
@@ -71,12 +72,12 @@ static void safetensors_examples(fuzz_add *add, void *context) {
     gw_err err;
     for (uint32_t i = 0; i < gw_gpt_parameters(&tiny); i++) parameters[i] = zeros;
     const char *path = fuzz_file("model", "", 0, 0600);
-    GW_ASSERT(gw_gpt_file_write(&tiny, parameters, path, &err));
+    GW_ASSERT(write_gpt_weights(&tiny, parameters, path, &err));
     fuzz_add_file(add, context, path);
     const gw_safetensor list[] = {
         {.name = "a", .dtype = "BF16", .rank = 2, .dim = {2, 3}, .bytes = (const uint8_t *)zeros, .size = 12},
         {.name = "b", .dtype = "U8", .rank = 0, .bytes = (const uint8_t *)zeros, .size = 1}};
-    GW_ASSERT(gw_safetensors_write(path, list, 2, &err));
+    GW_ASSERT(write_weights(path, list, 2, &err));
     fuzz_add_file(add, context, path);
 }
 
@@ -111,10 +112,8 @@ const fuzz_target fuzz_safetensors = {"safetensors",        8000, 4096,
 
 static void config_examples(fuzz_add *add, void *context) {
     const char *path = fuzz_file("config.json", "", 0, 0600);
-    gw_output output;
     gw_err err;
-    GW_ASSERT(gw_output_open(path, &output, &err));
-    GW_ASSERT(gw_output_end(&output, gw_gpt_file_write_config(&tiny, 0.5, &output, &err), &err));
+    GW_ASSERT(write_gpt_config(&tiny, 0.5, path, &err));
     fuzz_add_file(add, context, path);
     static const char other[] = "{\"n_head\": 1, \"activation_function\": \"gelu_fast\", "
                                 "\"scale_attn_weights\": true, \"layer_norm_epsilon\": 0.00001}";

@@ -4,6 +4,7 @@
 #include "kernels/data/inflate.h"
 #include "kernels/data/safetensors.h"
 #include "tests/fuzz/target.h"
+#include "tests/weights_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static bool take_index(const uint8_t *bytes, size_t count) {
                                       .dim = {1},
                                       .bytes = (const uint8_t *)values,
                                       .size = sizeof(float)};
-        GW_ASSERT(gw_safetensors_write(fuzz_file(files[i], "", 0, 0600), &tensor, 1, &err));
+        GW_ASSERT(write_weights(fuzz_file(files[i], "", 0, 0600), &tensor, 1, &err));
     }
     if (!gw_safetensors_open(fuzz_file("index", bytes, count, 0600), &model, &err)) return false;
     GW_ASSERT(model.count > 0 && model.part_count > 0);

@@ -10,6 +10,7 @@
 #include "kernels/jobs/program/program.h"
 #include "kernels/model/gpt/file.h"
 #include "tests/fuzz/target.h"
+#include "tests/weights_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -214,7 +215,7 @@ static void make_files(void) {
     write_idx("t10k-images-idx3-ubyte", 4, true);
     write_idx("t10k-labels-idx1-ubyte", 4, false);
     for (uint32_t i = 0; i < gw_gpt_parameters(&gpt); i++) parameters[i] = zeros;
-    GW_ASSERT(gw_gpt_file_write(&gpt, parameters, fuzz_file("weights", "", 0, 0600), &err));
+    GW_ASSERT(write_gpt_weights(&gpt, parameters, fuzz_file("weights", "", 0, 0600), &err));
 }
 
 /* The command line. */

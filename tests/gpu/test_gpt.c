@@ -3,6 +3,7 @@
 #include "scratch.h"
 #include "tests/gpu/rig.h"
 #include "tests/gpu/steps.h"
+#include "tests/weights_file.h"
 
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/model/gpt/gpt.h"
@@ -233,7 +234,7 @@ Test(gpu_gpt, first_weights_from_a_file) {
         values[i] = malloc(elements * sizeof(float));
         gpu_random_floats(i + 1, elements, -9, -3, values[i]);
     }
-    cr_assert(gw_gpt_file_write(&gpt, (const float *const *)values, scratch_path("weights"), &err), "%s",
+    cr_assert(write_gpt_weights(&gpt, (const float *const *)values, scratch_path("weights"), &err), "%s",
               err.text);
     for (uint32_t i = 0; i < count; i++) free(values[i]);
     set(s, "init", scratch_path("weights"));

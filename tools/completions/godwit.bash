@@ -110,13 +110,16 @@ _godwit_table() {
         kinds[-g]='any'
         ;;
     export)
-        offered+=' --cluster= --from= --job= --key= --step= --to= --help --usage'
+        offered+=' --cluster= --dtype= --force --from= --job= --key= --step= --tensors= --to= --tokenizer= --help --usage'
         kinds[--cluster]='any'
         kinds[--from]='any'
         kinds[--job]='any'
         kinds[--step]='any'
+        kinds[--tensors]='any'
+        kinds[--dtype]='words f32 f16 bf16'
         kinds[--key]='file'
         kinds[--to]='file'
+        kinds[--tokenizer]='dir'
         ;;
     force-view)
         offered+=' --dir= -d --help --usage'

@@ -16,7 +16,7 @@ end
 complete -c godwit -f
 complete -c godwit -n '__godwit_at 1' -a bench -d 'measure parts of Godwit'
 complete -c godwit -n '__godwit_at 1' -a devices -d 'list GPUs and RDMA devices'
-complete -c godwit -n '__godwit_at 1' -a export -d 'write a trained gpt as safetensors'
+complete -c godwit -n '__godwit_at 1' -a export -d 'write the tensors of a checkpoint as safetensors'
 complete -c godwit -n '__godwit_at 1' -a force-view -d 'let peers that are no majority go on'
 complete -c godwit -n '__godwit_at 1' -a generate -d 'let a trained gpt continue a text'
 complete -c godwit -n '__godwit_at 1' -a inspect -d 'show and check checkpoints'
@@ -108,11 +108,15 @@ complete -c godwit -n '__godwit_is devices' -l usage -d 'Print a short usage mes
 
 complete -c godwit -n '__godwit_is export' -a '(__fish_complete_directories)'
 complete -c godwit -n '__godwit_is export' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
+complete -c godwit -n '__godwit_is export' -l dtype -x -a 'f32 f16 bf16' -d 'Round real numbers to this type: to the nearest, and to the even one of two that are equally near'
+complete -c godwit -n '__godwit_is export' -l force -d 'Replace files that this command did not write'
 complete -c godwit -n '__godwit_is export' -l from -x -d 'Ask the running peer that listens on HOST:PORT, its --listen, for what is not in the directories, or for all of it where none is given'
 complete -c godwit -n '__godwit_is export' -l job -x -d 'Take the job whose id begins with HEX'
 complete -c godwit -n '__godwit_is export' -l key -r -F -d 'With --from: the key of the peer\'s flock'
 complete -c godwit -n '__godwit_is export' -l step -x -d 'Take the checkpoint of step N'
-complete -c godwit -n '__godwit_is export' -l to -r -F -d 'Write the weights to FILE, and config.json beside it'
+complete -c godwit -n '__godwit_is export' -l tensors -x -d 'Write these tensors under the job\'s own names, of a gpt too: names and shell patterns, separated by commas, such as h.0.*,wte.weight; weights for all but moments; or all'
+complete -c godwit -n '__godwit_is export' -l to -r -F -d 'Write the weights to FILE, and of a gpt config.json beside it'
+complete -c godwit -n '__godwit_is export' -l tokenizer -x -a '(__fish_complete_directories)' -d 'Write the tokenizer in DIR beside a gpt, so that transformers\' AutoTokenizer.from_pretrained loads the folder: its tokenizer.json, or vocab.json and merges.txt, and a tokenizer_config.json'
 complete -c godwit -n '__godwit_is export' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is export' -l usage -d 'Print a short usage message, and exit'
 

@@ -18,8 +18,8 @@ typedef struct gw_gpt_weights {
 bool gw_gpt_job_check(const gw_params *params, gw_err *err);
 
 /* Opens the job as gw_job_type.open does. Where `first` is not NULL, it replaces the weights that --init
- * names, and that file is not read: the job equals the one that starts from the file that gw_gpt_file_write
- * writes for these weights. */
+ * names, and that file is not read: the job equals the one that starts from the file of these weights that
+ * gw_gpt_file_from_memory makes. */
 bool gw_gpt_job_open(const gw_params *params, const gw_gpt_weights *first, void **job, gw_err *err);
 
 #endif

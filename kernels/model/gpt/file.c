@@ -2,7 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/plain_file.h"
-#include "kernels/math/half.h"
+#include "kernels/data/real.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/inside.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char prefix[] = "transformer.", layer[] = "h.", heads[] = "n_head";
+static const char prefix[] = "transformer.", layer[] = "h.", heads[] = "n_head", origin_name[] = "godwit";
 static const char words_name[] = "wte.weight", head_name[] = "lm_head.weight";
 
 enum { FULL_NAME = 64, GPT2_VOCABULARY = 50257, GPT2_END_OF_TEXT = 50256 };
@@ -54,17 +54,17 @@ static uint32_t layers_in(const gw_safetensors *file) {
     return layers;
 }
 
-/* Bytes of an element; 0 where the type cannot be read. */
-static uint32_t width_of(const gw_safetensor *tensor) {
-    if (strcmp(tensor->dtype, "F32") == 0) return 4;
-    return strcmp(tensor->dtype, "F16") == 0 || strcmp(tensor->dtype, "BF16") == 0 ? 2 : 0;
+/* The kind of a tensor's numbers; GW_REALS where it cannot be read. */
+static gw_real kind_of(const gw_safetensor *tensor) {
+    gw_real kind = gw_real_named(tensor->dtype);
+    return kind == GW_REAL_F64 ? GW_REALS : kind;
 }
 
 static bool check_parameter(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, gw_err *err) {
     gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, number);
     const gw_safetensor *tensor = find(file, parameter.name);
     if (tensor == NULL) return gw_fail(err, GW_E_INVALID, "has no tensor '%s'", parameter.name);
-    if (width_of(tensor) == 0)
+    if (kind_of(tensor) == GW_REALS)
         return gw_fail(err, GW_E_UNSUPPORTED, "tensor '%s' is %s; F32, F16 and BF16 are what can be read",
                        tensor->name, tensor->dtype);
     bool same = tensor->rank == parameter.rank;
@@ -172,33 +172,19 @@ uint32_t gw_gpt_file_others(const gw_gpt *gpt, const gw_safetensors *file, char 
     return others;
 }
 
-static void widen(const gw_safetensor *tensor, uint64_t first, uint64_t count, float *values) {
-    uint32_t width = width_of(tensor);
-    const uint8_t *bytes = tensor->bytes + first * width;
-    GW_ASSERT(width > 0 && (first + count) * width <= tensor->size);
-    if (width == sizeof(float)) {
-        memcpy(values, bytes, count * sizeof(float));
-        return;
-    }
-    bool half = tensor->dtype[0] == 'F';
-    for (uint64_t i = 0; i < count; i++) {
-        uint16_t bits = (uint16_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
-        values[i] = half ? gw_half_value(bits) : gw_bfloat_value(bits);
-    }
-}
-
 bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
                       uint64_t count, float *values, gw_err *err) {
     const gw_safetensor *tensor = find(file, gw_gpt_parameter_of(gpt, number).name);
     GW_ASSERT(tensor != NULL);
     if (!gw_safetensors_unchanged(file, err)) return false;
-    widen(tensor, first, count, values);
+    gw_real kind = kind_of(tensor);
+    size_t width = gw_real_bytes(kind);
+    GW_ASSERT((first + count) * width <= tensor->size);
+    gw_real_convert(kind, tensor->bytes + first * width, GW_REAL_F32, values, count);
     return gw_safetensors_unchanged(file, err);
 }
 
-/* Lists the parameters in a file's order, with their names behind them, in one block of memory that the
- * caller frees. */
-static gw_safetensor *list_parameters(const gw_gpt *gpt, const float *const *parameters, gw_err *err) {
+gw_safetensor *gw_gpt_file_list(const gw_gpt *gpt, const float *const *parameters, gw_err *err) {
     uint32_t count = gw_gpt_parameters(gpt);
     gw_safetensor *list = calloc(count, sizeof *list + FULL_NAME);
     if (list == NULL) {
@@ -214,23 +200,15 @@ static gw_safetensor *list_parameters(const gw_gpt *gpt, const float *const *par
                                   .dtype = "F32",
                                   .rank = parameter.rank,
                                   .dim = {parameter.dim[0], parameter.dim[1]},
-                                  .bytes = (const uint8_t *)parameters[i],
+                                  .bytes = parameters != NULL ? (const uint8_t *)parameters[i] : NULL,
                                   .size = elements * sizeof(float)};
     }
     return list;
 }
 
-bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err) {
-    gw_safetensor *list = list_parameters(gpt, parameters, err);
-    if (list == NULL) return false;
-    bool written = gw_safetensors_write(path, list, gw_gpt_parameters(gpt), err);
-    free(list);
-    return written;
-}
-
 bool gw_gpt_file_from_memory(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file,
                              gw_err *err) {
-    gw_safetensor *list = list_parameters(gpt, parameters, err);
+    gw_safetensor *list = gw_gpt_file_list(gpt, parameters, err);
     return list != NULL && gw_safetensors_from_memory(list, gw_gpt_parameters(gpt), file, err);
 }
 
@@ -252,30 +230,58 @@ static char *config_of(const char *init, gw_err *err) {
     return NULL;
 }
 
-static json_t *make_config(const gw_gpt *gpt, double dropout) {
+/* The name of a kind of numbers in a configuration. */
+static const char *torch_name(gw_real kind) {
+    static const char *const names[GW_REALS] = {"float64", "float32", "float16", "bfloat16"};
+    return names[kind];
+}
+
+/* Makes a configuration without the tokens that begin and end a text. */
+static json_t *make_config(const gw_gpt *gpt, double dropout, gw_real kind) {
     json_t *config =
         json_pack("{s:[s], s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:s}",
                   "architectures", "GPT2LMHeadModel", "model_type", "gpt2", "vocab_size",
                   (int)gpt->vocabulary, "n_positions", (int)gpt->context, "n_embd", (int)gpt->channels,
                   "n_layer", (int)gpt->layers, heads, (int)gpt->heads, "activation_function", "gelu_new",
                   "layer_norm_epsilon", 1e-5, "initializer_range", 0.02, "attn_pdrop", dropout, "embd_pdrop",
-                  dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", "float32");
+                  dropout, "resid_pdrop", dropout, "tie_word_embeddings", 1, "torch_dtype", torch_name(kind));
     GW_ASSERT(config != NULL);
-    /* other vocabularies have no token that ends a text */
-    bool text = gpt->vocabulary == GPT2_VOCABULARY;
-    json_object_set_new(config, "bos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
-    json_object_set_new(config, "eos_token_id", text ? json_integer(GPT2_END_OF_TEXT) : json_null());
     return config;
 }
 
-bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err) {
-    json_t *config = make_config(gpt, dropout);
-    char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12));
+/* The digits that a number needs to be read back as the same double. */
+static int digits_of(double value) {
+    char text[40];
+    int digits = 0;
+    do snprintf(text, sizeof text, "%.*g", ++digits, value);
+    while (digits < 17 && strtod(text, NULL) != value);
+    return digits;
+}
+
+char *gw_gpt_file_make_config(const gw_gpt *gpt, const gw_gpt_about *about, gw_err *err) {
+    json_t *config = make_config(gpt, about->dropout, about->kind), *origin = json_object();
+    uint32_t end = GPT2_END_OF_TEXT;
+    bool ends = gpt->vocabulary == GPT2_VOCABULARY; /* other vocabularies have no token known to end a text */
+    if (about->end != NULL) {
+        end = *about->end;
+        ends = true;
+    }
+    json_object_set_new(config, "bos_token_id", ends ? json_integer(end) : json_null());
+    json_object_set_new(config, "eos_token_id", ends ? json_integer(end) : json_null());
+    /* the name that GPT-2's own configuration has for n_positions, which converters to GGUF read */
+    json_object_set_new(config, "n_ctx", json_integer(gpt->context));
+    for (uint32_t i = 0; i < about->note_count; i++)
+        json_object_set_new(origin, about->notes[i].name, json_string(about->notes[i].text));
+    json_object_set_new(config, origin_name, origin);
+    int digits = digits_of(about->dropout);
+    char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits)),
+         *text;
     json_decref(config);
-    GW_ASSERT_MEMORY(json != NULL);
-    bool written = gw_output_write(output, json, strlen(json), err) && gw_output_write(output, "\n", 1, err);
+    bool made = json != NULL && asprintf(&text, "%s\n", json) >= 0;
     free(json);
-    return written;
+    if (made) return text;
+    gw_fail(err, GW_E_NOMEM, "no memory for " GW_GPT_CONFIG);
+    return NULL;
 }
 
 enum { CONFIG_MOST = 1 << 20 };
@@ -388,7 +394,7 @@ bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *er
                                         "scale_attn_weights",
                                         "scale_attn_by_inverse_layer_idx",
                                         "add_cross_attention"};
-    json_t *config, *own = make_config(gpt, 0.0);
+    json_t *config, *own = make_config(gpt, 0.0, GW_REAL_F32);
     json_object_set_new(own, "scale_attn_weights", json_true());
     json_object_set_new(own, "scale_attn_by_inverse_layer_idx", json_false());
     json_object_set_new(own, "add_cross_attention", json_false());
@@ -398,4 +404,28 @@ bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *er
     json_decref(own);
     json_decref(config);
     return good;
+}
+
+/* Whether the object has the keys of a configuration that this program writes, in their order. Builds before the origin
+ * was noted wrote no further ones. */
+static bool has_own_keys(const json_t *config) {
+    const gw_gpt any = {.layers = 1, .heads = 1, .channels = 1, .context = 1, .vocabulary = 1};
+    json_t *own = make_config(&any, 0.0, GW_REAL_F32);
+    void *theirs = json_object_iter((json_t *)(uintptr_t)config), *ours = json_object_iter(own);
+    bool same = true;
+    for (; same && ours != NULL; ours = json_object_iter_next(own, ours)) {
+        same = theirs != NULL && strcmp(json_object_iter_key(theirs), json_object_iter_key(ours)) == 0;
+        if (same) theirs = json_object_iter_next((json_t *)(uintptr_t)config, theirs);
+    }
+    size_t keys = json_object_size(own) + 2; /* two more are the tokens that begin and end a text */
+    json_decref(own);
+    return same && json_object_size(config) == keys;
+}
+
+bool gw_gpt_file_is_own_config(const char *path) {
+    gw_err ignored;
+    json_t *config = read_config(path, &ignored);
+    bool own = json_is_object(json_object_get(config, origin_name)) || has_own_keys(config);
+    json_decref(config);
+    return own;
 }

@@ -3,7 +3,7 @@
 #ifndef GODWIT_KERNELS_MODEL_GPT_FILE_H
 #define GODWIT_KERNELS_MODEL_GPT_FILE_H
 
-#include "core/os/output.h"
+#include "kernels/data/real.h"
 #include "kernels/data/safetensors.h"
 #include "kernels/model/gpt/gpt.h"
 
@@ -30,11 +30,13 @@ uint32_t gw_gpt_file_others(const gw_gpt *gpt, const gw_safetensors *file, char 
 bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
                       uint64_t count, float *values, gw_err *err);
 
-/* Writes all parameters, as `GPT2LMHeadModel` saves and loads them. */
-bool gw_gpt_file_write(const gw_gpt *gpt, const float *const *parameters, const char *path, gw_err *err);
+/* Lists all parameters as F32 in the order and with the names with which `GPT2LMHeadModel` saves and loads them, in one
+ * block of memory that the caller frees. `parameters` are the addresses of their bytes; NULL leaves those NULL. Returns
+ * NULL with GW_E_NOMEM. */
+gw_safetensor *gw_gpt_file_list(const gw_gpt *gpt, const float *const *parameters, gw_err *err);
 
-/* Makes, in memory and opened, the file that gw_gpt_file_write writes. The parameters must stay valid until
- * it is closed. Fails with GW_E_NOMEM. */
+/* Makes, in memory and opened, the file of gw_gpt_file_list. The parameters must stay valid until it is closed. Fails
+ * with GW_E_NOMEM. */
 bool gw_gpt_file_from_memory(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file,
                              gw_err *err);
 
@@ -44,8 +46,21 @@ bool gw_gpt_file_from_memory(const gw_gpt *gpt, const float *const *parameters, 
  * NULL with GW_E_NOMEM. */
 char *gw_gpt_file_config(const char *weights, gw_err *err);
 
-/* Writes the config.json of such a model; `dropout` is the rate it was trained with. */
-bool gw_gpt_file_write_config(const gw_gpt *gpt, double dropout, const gw_output *output, gw_err *err);
+/* What the config.json of a model says beside its shape. */
+typedef struct gw_gpt_about {
+    double dropout; /* the rate that it was trained with */
+    gw_real kind;   /* of the numbers in the file of weights */
+    const uint32_t
+        *end; /* the token that ends a text; NULL: that of GPT-2 in a vocabulary of its size, else none */
+    const gw_safetensors_note *notes; /* where the model comes from, as object "godwit" */
+    uint32_t note_count;
+} gw_gpt_about;
+
+/* Makes the text of the config.json of such a model, which the caller frees. Returns NULL with GW_E_NOMEM. */
+char *gw_gpt_file_make_config(const gw_gpt *gpt, const gw_gpt_about *about, gw_err *err);
+
+/* Whether the file is a config.json that this program wrote, whatever values it has now. Blocks. */
+bool gw_gpt_file_is_own_config(const char *path);
 
 /* Reads the shape of the model at `init`, a folder or a file of weights, from the config.json in the folder.
  * Values that the config.json lacks are 0; all are 0 where there is none. Fails with GW_E_UNSUPPORTED where

@@ -79,10 +79,10 @@ Test(output, a_file_appears_when_it_is_whole) {
     scratch_write("file", "old", 3);
     put("file", false);
     cr_assert_str_eq(content("file"), "old");
-    cr_assert_not(there("file.partial"));
+    cr_assert_not(there("file.godwit-partial"));
     put("file", true);
     cr_assert_str_eq(content("file"), "new");
-    cr_assert_not(there("file.partial"));
+    cr_assert_not(there("file.godwit-partial"));
 }
 
 /* What a crash would lose does not take the place of what it would not. */
@@ -96,7 +96,7 @@ Test(output, what_does_not_reach_the_disk_takes_no_ones_place) {
     cr_assert_not(gw_output_end(&output, true, &err));
     cr_assert_eq(err.code, GW_E_IO);
     cr_assert_str_eq(content("file"), "old");
-    cr_assert_not(there("file.partial"));
+    cr_assert_not(there("file.godwit-partial"));
 }
 
 Test(output, links_are_followed_even_to_what_is_not_there_yet) {
@@ -152,7 +152,7 @@ Test(output, a_file_has_one_writer) {
         cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
         cr_assert(gw_output_write(&output, "first", 5, &err), "%s", err.text);
         refuse("link", GW_E_DENIED, "another process writes it");
-        cr_assert_str_eq(content("file.partial"), "first");
+        cr_assert_str_eq(content("file.godwit-partial"), "first");
         meanwhile = refuse_another; /* until the name is free */
         cr_assert_eq(gw_output_end(&output, good, &err), good, "%s", err.text);
         cr_assert(there("asked") && meanwhile == NULL);
@@ -180,7 +180,7 @@ Test(output, a_file_may_get_another_name_on_the_way) {
     cr_assert_not(gw_output_move(&output, scratch_path("three"), &err)); /* somebody else's */
     cr_assert_eq(err.code, GW_E_DENIED);
     cr_assert(gw_output_end(&other, true, &err), "%s", err.text);
-    cr_assert_str_eq(content("one.partial"), "new");
+    cr_assert_str_eq(content("one.godwit-partial"), "new");
     cr_assert(gw_output_move(&output, scratch_path("two"), &err), "%s", err.text);
     refuse("two", GW_E_DENIED, "another process writes it");
     cr_assert(gw_output_write(&output, "er", 2, &err), "%s", err.text);
@@ -188,7 +188,7 @@ Test(output, a_file_may_get_another_name_on_the_way) {
     cr_assert_str_eq(content("one"), "old");
     cr_assert_str_eq(content("two"), "newer");
     cr_assert_str_eq(content("three"), "");
-    cr_assert_not(there("one.partial") || there("two.partial") || there("three.partial"));
+    cr_assert_not(there("one.godwit-partial") || there("two.godwit-partial") || there("three.godwit-partial"));
 }
 
 Test(output, a_file_is_nobody_elses_while_it_gets_another_name) {
@@ -199,18 +199,18 @@ Test(output, a_file_is_nobody_elses_while_it_gets_another_name) {
     cr_assert(gw_output_move(&output, scratch_path("two"), &err), "%s", err.text);
     cr_assert_null(at_rename);
     cr_assert_not(gw_output_end(&output, false, &err));
-    cr_assert_not(there("one.partial") || there("two.partial"));
+    cr_assert_not(there("one.godwit-partial") || there("two.godwit-partial"));
 }
 
 static void put_in_place(void) {
-    cr_assert_eq(rename(scratch_path("file.partial"), scratch_path("file")), 0);
+    cr_assert_eq(rename(scratch_path("file.godwit-partial"), scratch_path("file")), 0);
 }
 
 /* Between the opening and the lock. */
 Test(output, what_another_one_has_just_put_in_its_place_stays) {
     gw_output output;
     gw_err err;
-    scratch_write("file.partial", "theirs", 6);
+    scratch_write("file.godwit-partial", "theirs", 6);
     meanwhile = put_in_place;
     cr_assert(gw_output_open(scratch_path("file"), &output, &err), "%s", err.text);
     cr_assert_null(meanwhile);
@@ -221,10 +221,10 @@ Test(output, what_another_one_has_just_put_in_its_place_stays) {
 }
 
 Test(output, what_a_crash_has_left_is_written_over) {
-    scratch_write("file.partial", "half of it", 10);
+    scratch_write("file.godwit-partial", "half of it", 10);
     put("file", true);
     cr_assert_str_eq(content("file"), "new");
-    cr_assert_not(there("file.partial"));
+    cr_assert_not(there("file.godwit-partial"));
 }
 
 /* A process that writes two files and ends by the signal; returns the status of its end. */

@@ -2,6 +2,7 @@
 
 #include "core/base/log.h"
 #include "core/rng.h"
+#include "tests/weights_file.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -63,7 +64,7 @@ Test(safetensors, what_is_written_is_read) {
     };
     gw_safetensors file;
     gw_err err;
-    cr_assert(gw_safetensors_write(path, list, 3, &err), "%s", err.text);
+    cr_assert(write_weights(path, list, 3, &err), "%s", err.text);
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
     cr_assert_eq(file.count, 3);
     const gw_safetensor *a = gw_safetensors_find(&file, "a"), *b = gw_safetensors_find(&file, "b");
@@ -90,7 +91,7 @@ Test(safetensors, what_is_in_memory_is_as_its_file) {
                               .size = 4};
     gw_safetensors file, memory;
     gw_err err;
-    cr_assert(gw_safetensors_write(path, list, 2, &err), "%s", err.text);
+    cr_assert(write_weights(path, list, 2, &err), "%s", err.text);
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
     cr_assert(gw_safetensors_from_memory(list, 2, &memory, &err), "%s", err.text);
     cr_assert(gw_hash_equal(&file.digest, &memory.digest));
@@ -99,12 +100,6 @@ Test(safetensors, what_is_in_memory_is_as_its_file) {
     cr_assert_eq(gw_safetensors_find(&memory, "b")->bytes, (const uint8_t *)values);
     gw_safetensors_close(&memory);
     gw_safetensors_close(&file);
-}
-
-Test(safetensors, a_file_that_cannot_be_written_is_an_error_and_leaves_nothing) {
-    gw_err err;
-    cr_assert_not(gw_safetensors_write("/nowhere/at/all", NULL, 0, &err));
-    cr_assert_eq(err.code, GW_E_IO);
 }
 
 #define GOOD "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2],\"data_offsets\":[0,16]}}"
@@ -208,7 +203,7 @@ Test(safetensors, all_of_a_file_is_hashed_and_where_it_takes_long_it_is_told) {
     gw_safetensors file;
     gw_hash digest;
     gw_err err;
-    cr_assert(gw_safetensors_write(path, &one, 1, &err), "%s", err.text);
+    cr_assert(write_weights(path, &one, 1, &err), "%s", err.text);
     gw_log_set_sink(keep_line, NULL);
     cr_assert(gw_safetensors_open(path, &file, &err), "%s", err.text);
     cr_expect_eq(line_count, 0);
@@ -237,7 +232,7 @@ Test(safetensors, a_file_that_is_cut_while_it_is_hashed_kills_nobody) {
     gw_safetensors file;
     gw_err err;
     char words[200];
-    cr_assert(gw_safetensors_write(path, &one, 1, &err), "%s", err.text);
+    cr_assert(write_weights(path, &one, 1, &err), "%s", err.text);
     cut = LEFT;
     cr_assert_not(gw_safetensors_open(path, &file, &err));
     cr_expect_eq(err.code, GW_E_CORRUPT);
@@ -246,13 +241,4 @@ Test(safetensors, a_file_that_is_cut_while_it_is_hashed_kills_nobody) {
     cr_expect_not_null(strstr(err.text, path), "%s", err.text);
     cr_expect(file.parts == NULL && file.list == NULL && file.path == NULL);
     free(bytes);
-}
-
-Test(safetensors, weights_replace_no_device) {
-    struct stat stat;
-    gw_err err;
-    cr_assert_eq(unlink(path) | mkfifo(path, 0600), 0);
-    cr_assert_not(gw_safetensors_write(path, NULL, 0, &err));
-    cr_assert_eq(err.code, GW_E_INVALID);
-    cr_assert(lstat(path, &stat) == 0 && S_ISFIFO(stat.st_mode));
 }

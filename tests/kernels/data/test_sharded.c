@@ -2,6 +2,7 @@
  * and files in such a folder that cannot be read. */
 #include "kernels/data/safetensors.h"
 #include "scratch.h"
+#include "tests/weights_file.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ static void write_one(const char *file, const char *tensor, uint32_t first, uint
                                .bytes = (const uint8_t *)(values + first),
                                .size = count * sizeof(float)};
     gw_err err;
-    cr_assert(gw_safetensors_write(scratch_path(file), &one, 1, &err), "%s", err.text);
+    cr_assert(write_weights(scratch_path(file), &one, 1, &err), "%s", err.text);
 }
 
 static void write_text(const char *file, const char *text) {

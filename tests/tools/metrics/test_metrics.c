@@ -100,7 +100,7 @@ Test(metrics, a_row_a_step_and_a_column_a_key) {
     cr_assert_str_eq(content("a.csv"),
                      HEADER ",loss,lr,val_loss,note\n" ROW(1) ",0.5,1e-3,,\n" ROW(2) ",0.25,2e-3,,\n" ROW(
                          3) ",,,0.3,\"a,\"\"b\"\"\"\n" ROW(4) ",,,,\n");
-    cr_assert_eq(access(scratch_path("a.csv.partial"), F_OK), -1);
+    cr_assert_eq(access(scratch_path("a.csv.godwit-partial"), F_OK), -1);
 }
 
 Test(metrics, a_link_is_followed_when_a_column_is_added) {

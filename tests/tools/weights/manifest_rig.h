@@ -2,7 +2,7 @@
 #ifndef GODWIT_TESTS_TOOLS_WEIGHTS_MANIFEST_RIG_H
 #define GODWIT_TESTS_TOOLS_WEIGHTS_MANIFEST_RIG_H
 
-#include "core/base/id.h"
+#include "checkpoint/manifest.h"
 
 enum { RIG_STATE_BYTES = 100, RIG_JOB = 7 };
 
@@ -11,5 +11,7 @@ enum { RIG_STATE_BYTES = 100, RIG_JOB = 7 };
 gw_hash rig_save_manifest(uint64_t step, uint8_t job);
 /* Does the same for a state of `chunks` whole chunks of zeros. */
 gw_hash rig_save_zeros(uint64_t step, uint8_t job, uint32_t chunks);
+/* Saves a checkpoint: this state image, in chunks, and the manifest, whose job, step, parameters and tensors are set. */
+void rig_save_state(gw_manifest manifest, const void *state);
 
 #endif

@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/store.h"
 #include "scratch.h"
+#include "tests/tools/weights/manifest_rig.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -31,28 +32,14 @@ static void save(uint64_t step) {
     float *state = malloc(bytes);
     cr_assert(state != NULL && bytes <= GW_CHUNK_BYTES);
     for (uint32_t i = 0; i < bytes / sizeof(float); i++) state[i] = (float)step;
-    gw_store_item item = {.bytes = state, .length = bytes};
-    gw_blake2b(state, bytes, &item.name, sizeof item.name);
-    gw_manifest manifest = {.job_name = "gpt",
-                            .job_id = {{7}},
-                            .step = step,
-                            .params = params,
-                            .param_count = sizeof params / sizeof params[0],
-                            .tensors = tensors,
-                            .tensor_count = PARAMETERS,
-                            .chunks = &item.name,
-                            .chunk_count = 1};
-    gw_store *store;
-    void *encoded;
-    size_t length;
-    gw_err err;
-    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
-    cr_assert(gw_store_put(store, step, &item, 1, &err), "%s", err.text);
-    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
-    cr_assert(gw_manifest_encode(&manifest, &encoded, &length, &err), "%s", err.text);
-    cr_assert(gw_catalog_save(gw_io_system(), scratch_folder(), encoded, length, &err), "%s", err.text);
-    gw_store_close(store);
-    free(encoded);
+    rig_save_state((gw_manifest){.job_name = "gpt",
+                                 .job_id = {{7}},
+                                 .step = step,
+                                 .params = params,
+                                 .param_count = sizeof params / sizeof params[0],
+                                 .tensors = tensors,
+                                 .tensor_count = PARAMETERS},
+                   state);
     free(state);
 }
 

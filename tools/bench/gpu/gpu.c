@@ -4,6 +4,7 @@
 #include "tools/bench/bench.h"
 
 #include "kernels/cuda/runtime/cuda.h"
+#include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
 
@@ -424,8 +425,7 @@ static int run(const char *command, const options *o, const gw_cuda_info *info) 
     json_object_set_new(figures, "gpu", json_string(info->name));
     bool done = measure_all(o, figures, &err);
     if (done && o->json) {
-        json_dumpf(figures, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-        putchar('\n');
+        gw_json_print(json_incref(figures));
     } else if (done) {
         printf("GPU %u, %s\n", info->ordinal, info->name);
         gw_bench_gpu_table(figures);

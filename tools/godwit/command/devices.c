@@ -207,10 +207,6 @@ int gw_devices_main(int argc, char **argv) {
     json_t *object = o.json ? json_object() : NULL;
     bool usable = show_gpus(object);
     if (!o.gpus) usable = show_rdma(&o, object);
-    if (object != NULL) {
-        json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-        putchar('\n');
-        json_decref(object);
-    }
+    if (object != NULL) gw_json_print(object);
     return usable ? 0 : 1;
 }

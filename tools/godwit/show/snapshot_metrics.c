@@ -1,3 +1,4 @@
+#include "core/params.h"
 #include "net/data/transport.h"
 #include "tools/godwit/show/snapshot.h"
 #include "tools/godwit/text/utf8.h"
@@ -12,15 +13,18 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
     fprintf(out, "# HELP godwit_%s %s\n# TYPE godwit_%s %s\n", name, help, name, type);
 }
 
-/* Ends a sample line. Not-a-number is always "NaN": printf writes "-nan" for some, and Prometheus refuses
+/* Ends a sample line, with the fewest digits that are read back as the same number. Not-a-number is always "NaN": printf writes "-nan" for some, and Prometheus refuses
  * the whole page for it. */
 static void number(FILE *out, double value) {
+    char text[GW_PARAM_REAL_TEXT];
     if (isnan(value))
         fputs(" NaN\n", out);
     else if (isinf(value))
         fputs(value > 0 ? " +Inf\n" : " -Inf\n", out);
-    else
-        fprintf(out, " %.15g\n", value);
+    else {
+        gw_param_real_text(value, text);
+        fprintf(out, " %s\n", text);
+    }
 }
 
 static void gauge(FILE *out, const char *name, const char *help, double value) {

@@ -126,29 +126,39 @@ void gw_json_u64(json_t *object, const char *key, uint64_t value) {
     gw_json_text(object, key, text);
 }
 
-static bool write_value(FILE *out, const json_t *value) {
-    const char *key;
+/* Begins a new line, `depth` levels inside; on one line (indent < 0) it does nothing. */
+static void break_line(FILE *out, int indent, int depth) {
+    if (indent >= 0) fprintf(out, "\n%*s", indent * depth, "");
+}
+
+static bool write_value(FILE *out, const json_t *value, int indent, int depth) {
+    const char *key, *before = "";
     json_t *member;
     size_t index;
     bool good = true;
-    if (json_is_object(value)) {
-        const char *before = "{";
+    if (json_is_object(value) && json_object_size(value) > 0) {
+        fputc('{', out);
         json_object_foreach((json_t *)value, key, member) {
             json_t *name = json_string(key);
             fputs(before, out);
+            break_line(out, indent, depth + 1);
             good &= name != NULL && json_dumpf(name, out, JSON_ENCODE_ANY) == 0;
             json_decref(name);
-            fputc(':', out);
-            good &= write_value(out, member);
+            fputs(indent >= 0 ? ": " : ":", out);
+            good &= write_value(out, member, indent, depth + 1);
             before = ",";
         }
-        fputs(*before == '{' ? "{}" : "}", out);
-    } else if (json_is_array(value)) {
+        break_line(out, indent, depth);
+        fputc('}', out);
+    } else if (json_is_array(value) && json_array_size(value) > 0) {
         fputc('[', out);
         json_array_foreach(value, index, member) {
-            if (index > 0) fputc(',', out);
-            good &= write_value(out, member);
+            fputs(before, out);
+            break_line(out, indent, depth + 1);
+            good &= write_value(out, member, indent, depth + 1);
+            before = ",";
         }
+        break_line(out, indent, depth);
         fputc(']', out);
     } else if (json_is_real(value)) {
         char text[GW_PARAM_REAL_TEXT + 2];
@@ -159,13 +169,25 @@ static bool write_value(FILE *out, const json_t *value) {
     return good;
 }
 
-char *gw_json_line(const json_t *value) {
-    char *line = NULL;
+static char *text_of(const json_t *value, int indent) {
+    char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&line, &length);
+    FILE *out = open_memstream(&text, &length);
     if (out == NULL) return NULL;
-    bool good = write_value(out, value);
-    if (fclose(out) == 0 && good) return line;
-    free(line);
+    bool good = write_value(out, value, indent, 0);
+    if (fclose(out) == 0 && good) return text;
+    free(text);
     return NULL;
+}
+
+char *gw_json_line(const json_t *value) {
+    return text_of(value, -1);
+}
+
+void gw_json_print(json_t *value) {
+    char *text = text_of(value, 2);
+    GW_ASSERT_MEMORY(text != NULL);
+    puts(text);
+    free(text);
+    json_decref(value);
 }

@@ -218,14 +218,15 @@ static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, gw_e
                        "there is no checkpoint of step %llu; there are those of the steps %s",
                        (unsigned long long)choice->step, steps);
     }
-    const char *named = choice->job != NULL ? " whose id begins with " : "";
-    const char *job = choice->job != NULL ? choice->job : "";
-    const char *name = choice->job_name != NULL ? choice->job_name : "";
+    char of[GW_JOB_NAME_BYTES + GW_HASH_TEXT + 40] = "";
+    if (choice->job_name != NULL || choice->job != NULL)
+        snprintf(of, sizeof of, " of a%s%s job%s%s", choice->job_name != NULL ? " " : "",
+                 choice->job_name != NULL ? choice->job_name : "",
+                 choice->job != NULL ? " whose id begins with " : "", choice->job != NULL ? choice->job : "");
     if (s->bad != NULL)
-        return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint of a%s%s job%s%s: %s", dir,
-                       name[0] != '\0' ? " " : "", name, named, job, s->bad->err.text);
-    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint of a%s%s job%s%s", dir,
-                   name[0] != '\0' ? " " : "", name, named, job);
+        return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint%s: %s", dir, of,
+                       s->bad->err.text);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint%s", dir, of);
 }
 
 static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {

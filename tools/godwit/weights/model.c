@@ -15,32 +15,35 @@ static uint32_t tensor_named(const gw_manifest *manifest, const char *name) {
     return NOWHERE;
 }
 
-/* Reads the model's shape from the job's parameters, and checks that the tensors have it. `where` becomes
- * each parameter's offset in the state image. */
-static bool read_shape(const gw_manifest *manifest, gw_model *model, uint64_t *where, gw_err *err) {
+static bool read_shape(const gw_manifest *manifest, gw_gpt *gpt, double *dropout, uint32_t *tensors,
+                       gw_err *err) {
     const gw_params params = {.list = manifest->params, .count = manifest->param_count};
-    const char *dropout = gw_param_text(&params, "dropout");
+    const char *stated = gw_param_text(&params, "dropout");
     double rate;
-    if (gw_param_text(&params, "model") == NULL || !gw_gpt_configure(&params, &model->gpt, &rate, err))
+    if (gw_param_text(&params, "model") == NULL || !gw_gpt_configure(&params, gpt, &rate, err))
         return gw_fail(err, GW_E_UNSUPPORTED, "its parameters are not those of the job gpt of this version");
-    if (dropout != NULL && !gw_param_real(&params, "dropout", 0.0, 1.0, &model->dropout, err))
-        return gw_fail(err, GW_E_UNSUPPORTED, "its dropout '%.40s' is not a share from 0 to 1", dropout);
+    *dropout = 0.0;
+    if (stated != NULL && !gw_param_real(&params, "dropout", 0.0, 1.0, dropout, err))
+        return gw_fail(err, GW_E_UNSUPPORTED, "its dropout '%.40s' is not a share from 0 to 1", stated);
     uint32_t words = tensor_named(manifest, "wte.weight");
     if (words != NOWHERE && manifest->tensors[words].dim[0] <= UINT32_MAX)
-        model->gpt.vocabulary = (uint32_t)manifest->tensors[words].dim[0];
-    for (uint32_t i = 0; i < gw_gpt_parameters(&model->gpt); i++) {
-        gw_gpt_parameter parameter = gw_gpt_parameter_of(&model->gpt, i);
-        uint32_t t = tensor_named(manifest, parameter.name);
-        const gw_tensor *tensor = t != NOWHERE ? &manifest->tensors[t] : NULL;
+        gpt->vocabulary = (uint32_t)manifest->tensors[words].dim[0];
+    for (uint32_t i = 0; i < gw_gpt_parameters(gpt); i++) {
+        gw_gpt_parameter parameter = gw_gpt_parameter_of(gpt, i);
+        tensors[i] = tensor_named(manifest, parameter.name);
+        const gw_tensor *tensor = tensors[i] != NOWHERE ? &manifest->tensors[tensors[i]] : NULL;
         if (tensor == NULL || tensor->dtype != GW_F32 || tensor->rank != parameter.rank ||
             memcmp(tensor->dim, parameter.dim, parameter.rank * sizeof tensor->dim[0]) != 0)
             return gw_fail(err, GW_E_UNSUPPORTED,
                            "its tensor '%s' is not that of the job gpt of this version", parameter.name);
-        where[i] = gw_manifest_offset(manifest, t);
     }
-    model->step = manifest->step;
-    model->job_id = manifest->job_id;
     return true;
+}
+
+bool gw_model_shape(const gw_manifest *manifest, gw_gpt *gpt, double *dropout,
+                    uint32_t tensors[GW_GPT_PARAMETERS], gw_err *err) {
+    return read_shape(manifest, gpt, dropout, tensors, err) ||
+           gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
 static uint64_t elements_of(const gw_model *model, uint32_t number) {
@@ -91,10 +94,13 @@ static bool read_parameters(gw_checkpoint *checkpoint, const uint64_t *where, gw
 
 static bool load(void *context, gw_checkpoint *checkpoint, gw_err *err) {
     gw_model *model = context;
+    const gw_manifest *manifest = checkpoint->manifest;
+    uint32_t tensors[GW_GPT_PARAMETERS];
     uint64_t where[GW_GPT_PARAMETERS] = {0};
-    *model = (gw_model){0};
-    if (!read_shape(checkpoint->manifest, model, where, err))
-        return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)checkpoint->manifest->step);
+    *model = (gw_model){.step = manifest->step, .job_id = manifest->job_id};
+    if (!gw_model_shape(manifest, &model->gpt, &model->dropout, tensors, err)) return false;
+    for (uint32_t i = 0; i < gw_gpt_parameters(&model->gpt); i++)
+        where[i] = gw_manifest_offset(manifest, tensors[i]);
     if (allocate(model, err) && read_parameters(checkpoint, where, model, err)) return true;
     gw_model_free(model);
     return false;

@@ -4,6 +4,7 @@
 #include "kernels/model/gpt/file.h"
 #include "scratch.h"
 #include "tests/kernels/trial.h"
+#include "tests/weights_file.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -47,7 +48,7 @@ static void write_model(const trial *t, const char *path) {
     const float *parameters[GW_GPT_PARAMETERS];
     gw_err err;
     for (uint32_t i = 0; i < gw_gpt_parameters(&shape); i++) parameters[i] = parameter(t, i);
-    cr_assert(gw_gpt_file_write(&shape, parameters, path, &err), "%s", err.text);
+    cr_assert(write_gpt_weights(&shape, parameters, path, &err), "%s", err.text);
 }
 
 Test(gpt_file, init_begins_with_what_was_exported) {
@@ -134,11 +135,8 @@ Test(gpt_file, init_of_another_shape_is_refused_with_the_reason) {
 }
 
 static void write_config(const gw_gpt *gpt) {
-    gw_output output;
     gw_err err;
-    cr_assert(gw_output_open(scratch_path("config.json"), &output, &err), "%s", err.text);
-    bool written = gw_gpt_file_write_config(gpt, 0.1, &output, &err);
-    cr_assert(gw_output_end(&output, written, &err), "%s", err.text);
+    cr_assert(write_gpt_config(gpt, 0.1, scratch_path("config.json"), &err), "%s", err.text);
 }
 
 /* The shape of no tensor shows these values. */
@@ -196,7 +194,7 @@ Test(gpt_file, plain_bytes_are_no_tokens_of_a_larger_vocabulary) {
     const char *model = scratch_path("model.safetensors"), *text = text_file(),
                *tokens = scratch_write("a.bin", shard, sizeof shard);
     gw_err err;
-    cr_assert(gw_gpt_file_write(&words, parameters, model, &err), "%s", err.text);
+    cr_assert(write_gpt_weights(&words, parameters, model, &err), "%s", err.text);
 #define BEGIN(...)                                                                                           \
     ((const char *const[]){"init", model, "layers", "1", "heads", "1", "channels", "2", "context", "3",      \
                            __VA_ARGS__, NULL})
@@ -244,7 +242,7 @@ static void plain_add(plain *file, gw_safetensor tensor) {
 static const char *plain_write(const plain *file, const char *name) {
     const char *path = scratch_path(name);
     gw_err err;
-    cr_assert(gw_safetensors_write(path, file->list, file->count, &err), "%s", err.text);
+    cr_assert(write_weights(path, file->list, file->count, &err), "%s", err.text);
     return path;
 }
 
@@ -480,11 +478,7 @@ Test(gpt_file, the_shape_is_what_the_config_says) {
 }
 
 Test(gpt_file, config_says_what_the_model_is) {
-    gw_output output;
-    gw_err err;
-    cr_assert(gw_output_open(scratch_path("config.json"), &output, &err), "%s", err.text);
-    cr_assert(gw_gpt_file_write_config(&shape, 0.1, &output, &err), "%s", err.text);
-    cr_assert(gw_output_end(&output, true, &err), "%s", err.text);
+    write_config(&shape);
     json_t *config = json_load_file(scratch_path("config.json"), 0, NULL);
     cr_assert_not_null(config);
     cr_assert_str_eq(json_string_value(json_object_get(config, "model_type")), "gpt2");

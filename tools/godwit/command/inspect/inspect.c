@@ -4,6 +4,7 @@
 #include "core/os/directory.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/inspect/show.h"
+#include "tools/godwit/text/json.h"
 #include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
@@ -58,13 +59,6 @@ static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     default:
         return ARGP_ERR_UNKNOWN;
     }
-}
-
-/* Prints the object and frees it. */
-static void print_json(json_t *object) {
-    json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
-    putchar('\n');
-    json_decref(object);
 }
 
 static const char *plural(uint32_t count) {
@@ -131,7 +125,7 @@ static bool show_catalog(const arguments *a, const char *where, const gw_catalog
     if (good && a->json) {
         json_t *object = gw_inspect_json_catalog(where, catalog, here);
         json_object_set_new(object, "newest", gw_inspect_json_report(&report));
-        print_json(object);
+        gw_json_print(object);
     } else if (good) {
         gw_inspect_print_catalog(stdout, where, catalog, here);
         fputs("\nThe newest:\n\n", stdout);
@@ -203,7 +197,7 @@ static bool inspect_manifest(const arguments *a, gw_err *err) {
     bool done = (dir == NULL || gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err)) &&
                 collect(a, &manifest, dir, store, &report, &others, err);
     if (done && a->json)
-        print_json(gw_inspect_json_report(&report));
+        gw_json_print(gw_inspect_json_report(&report));
     else if (done)
         gw_inspect_print_report(stdout, &report);
     if (done) {
