@@ -138,7 +138,8 @@ void service_rig_start(service_rig *rig) {
     gw_err err;
     int tcp, udp;
     gw_addr bound;
-    const gw_service_world world = {.context = rig, .peers = list_peers, .fetch = fetch, .held = tell_held};
+    const gw_service_world world = {
+        .context = rig, .name = "asked", .peers = list_peers, .fetch = fetch, .held = tell_held};
     const gw_listener_events events = {.context = rig, .accepted = accepted};
     cr_assert(gw_endpoint_bind(&rig->local.listen, &tcp, &udp, &bound, &err), "%s", err.text);
     close(udp);

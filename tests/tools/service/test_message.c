@@ -33,6 +33,26 @@ Test(service_message, a_request_arrives_as_it_was_sent_and_no_part_of_it_does) {
     }
 }
 
+/* The bytes of version 1. */
+Test(service_message, the_bytes_are_those_that_other_builds_know) {
+    uint8_t bytes[GW_SERVICE_REQUEST_BYTES], *answer;
+    char text[2 * GW_SERVICE_REQUEST_BYTES + 1];
+    size_t length;
+    const gw_service_request request = chunk_request();
+    const uint8_t piece[] = {0xaa, 0xbb};
+    const gw_service_answer chunk = {.kind = GW_SERVICE_CHUNK, .id = 7, .bytes = piece, .length = 2};
+    gw_hex(bytes, gw_service_request_encode(&request, bytes), text);
+    cr_assert_str_eq(text, "010407000000"
+                           "0102000000000000000000000000000000000000000000000000000000000000"
+                           "e8030000"
+                           "09000000000000000000000000000000");
+    cr_assert(gw_service_answer_encode(&chunk, &answer, &length, &err));
+    gw_hex(answer, length, text);
+    cr_assert_str_eq(text, "01040700000000"
+                           "02000000aabb");
+    free(answer);
+}
+
 Test(service_message, no_chunk_of_no_bytes_or_of_too_many_is_asked_for) {
     const uint32_t lengths[] = {0, GW_SERVICE_PIECE_BYTES + 1, UINT32_MAX};
     for (size_t i = 0; i < 3; i++) {

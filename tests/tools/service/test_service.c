@@ -43,6 +43,7 @@ static void check_all(gw_client *client) {
     cr_assert(gw_hash_equal(&catalog.good[0].root, &rig.manifest.root));
     cr_assert(gw_client_holders(client, &catalog.good[0], true, &holders, &err), "%s", err.text);
     cr_assert_eq(holders.count, 1 + RIG_OTHERS);
+    cr_assert_str_eq(holders.list[0].name, "asked");
     for (uint32_t c = 0; c < RIG_CHUNKS; c++) {
         check_chunk(client, &holders, c);
         cr_assert_eq(gw_holder_has(&holders.list[0], c), c == 0);

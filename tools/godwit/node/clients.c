@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+_Static_assert((int)GW_SERVICE_NAME_TEXT >= (int)GW_NAME_TEXT, "a name fits");
+
 enum { MOST_CHUNKS = 1 << 20 /* of a state whose peers are asked what they have: 4 TiB */ };
 
 static uint32_t list_peers(void *context, gw_service_holder *peers, uint32_t most) {
@@ -15,7 +17,11 @@ static uint32_t list_peers(void *context, gw_service_holder *peers, uint32_t mos
     for (uint32_t i = 0; i < snapshot->peer_count && count < most; i++) {
         const gw_snapshot_peer *peer = &snapshot->peers[i];
         bool lives = strcmp(peer->state, "alive") == 0 || strcmp(peer->state, "suspect") == 0;
-        if (!peer->self && lives) peers[count++] = (gw_service_holder){.id = peer->id, .addr = peer->addr};
+        if (peer->self) continue;
+        gw_service_holder *holder = &peers[count++];
+        *holder = (gw_service_holder){
+            .id = peer->id, .addr = peer->addr, .knowledge = lives ? GW_HOLDER_UNKNOWN : GW_HOLDER_SILENT};
+        snprintf(holder->name, sizeof holder->name, "%s", peer->name);
     }
     free(snapshot);
     return count;
@@ -48,5 +54,6 @@ static bool fetch_held(void *context, const gw_peer_id *peer, const gw_checkpoin
 }
 
 gw_service_world gw_node_clients_world(gw_node_clients *clients) {
-    return (gw_service_world){.context = clients, .peers = list_peers, .fetch = fetch, .held = fetch_held};
+    return (gw_service_world){
+        .context = clients, .name = clients->name, .peers = list_peers, .fetch = fetch, .held = fetch_held};
 }

@@ -10,7 +10,8 @@
 typedef struct gw_node_clients {
     gw_fetcher *fetcher; /* borrowed, as is the board */
     gw_board *board;
-    gw_hash job_id; /* peers tell of this job's checkpoints alone */
+    const char *name; /* of this peer; borrowed */
+    gw_hash job_id;   /* peers tell of this job's checkpoints alone */
 } gw_node_clients;
 
 /* The functions, with `clients` as their context, which the service borrows. */

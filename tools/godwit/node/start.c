@@ -284,8 +284,10 @@ static void connect_parts(gw_node *node) {
     node->server.engine = &node->engine;
     node->server.store = node->store;
     node->server.job_id = node->job.id;
-    node->clients =
-        (gw_node_clients){.fetcher = &node->fetcher, .board = node->console->board, .job_id = node->job.id};
+    node->clients = (gw_node_clients){.fetcher = &node->fetcher,
+                                      .board = node->console->board,
+                                      .name = options->name,
+                                      .job_id = node->job.id};
     loader->engine = &node->engine;
     loader->fetcher = &node->fetcher;
     loader->store = node->store;

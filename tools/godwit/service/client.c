@@ -436,8 +436,12 @@ bool gw_holder_has(const gw_service_holder *holder, uint32_t chunk) {
 
 const char *gw_holder_text(const gw_service_holder *holder, char text[GW_HOLDER_TEXT]) {
     char id[GW_SHORT_TEXT], addr[GW_ADDR_TEXT];
-    snprintf(text, GW_HOLDER_TEXT, "%s%s%s (%s)", gw_peer_id_short(&holder->id, id),
-             holder->name[0] != '\0' ? " " : "", holder->name, gw_addr_text(&holder->addr, addr));
+    gw_peer_id_short(&holder->id, id);
+    gw_addr_text(&holder->addr, addr);
+    if (holder->name[0] != '\0')
+        snprintf(text, GW_HOLDER_TEXT, "%s (%s, %s)", holder->name, id, addr);
+    else
+        snprintf(text, GW_HOLDER_TEXT, "%s (%s)", id, addr);
     return text;
 }
 

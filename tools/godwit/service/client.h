@@ -44,7 +44,8 @@ bool gw_client_holders(gw_client *client, const gw_manifest *manifest, bool othe
 void gw_chunk_holders_free(gw_chunk_holders *holders);
 /* Whether this holder has the chunk, as far as is known. */
 bool gw_holder_has(const gw_service_holder *holder, uint32_t chunk);
-/* Writes who this is for people: "1138b321 (10.0.0.2:7117)". Returns `text`. */
+/* Writes who this is for people: "node2 (1138b321, 10.0.0.2:7117)", or without a name "1138b321 (10.0.0.2:7117)".
+ * Returns `text`. */
 enum { GW_HOLDER_TEXT = GW_SHORT_TEXT + GW_ADDR_TEXT + GW_SERVICE_NAME_TEXT + 8 };
 const char *gw_holder_text(const gw_service_holder *holder, char text[GW_HOLDER_TEXT]);
 

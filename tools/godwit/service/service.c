@@ -298,12 +298,13 @@ static void ask_others(gw_service *service, const gw_checkpoint_key *key, uint32
     for (uint32_t i = 1; i <= count && !atomic_load(&service->closing); i++) {
         gw_service_holder *holder = &answer->holders[i];
         gw_err err;
+        answer->count++;
+        if (holder->knowledge == GW_HOLDER_SILENT) continue;
         bool told = service->world.held(service->world.context, &holder->id, key, &holder->chunks, &err);
         if (told && holder->chunks.size != chunk_count) gw_set_free(&holder->chunks), told = false;
         holder->knowledge = told                    ? GW_HOLDER_KNOWN
                             : err.code == GW_E_PEER ? GW_HOLDER_SILENT
                                                     : GW_HOLDER_UNKNOWN;
-        answer->count++;
     }
 }
 
@@ -318,6 +319,7 @@ static bool find_holders(gw_service *service, const gw_service_request *request,
     if (answer->holders != NULL) {
         answer->holders[0] = (gw_service_holder){
             .id = service->self, .addr = service->addr, .chunks = gw_service_held(service->store, &manifest)};
+        gw_utf8_shorten(service->world.name, answer->holders[0].name, GW_SERVICE_NAME_TEXT);
         answer->count = 1;
         if (request->others) ask_others(service, key, manifest.chunk_count, answer);
     }

@@ -21,8 +21,9 @@ typedef struct gw_service gw_service;
 /* What the service asks of the node. The functions are called on the service's threads. */
 typedef struct gw_service_world {
     void *context;
-    /* Lists the other peers of which chunks can be fetched: `id`, `addr` and `name`. Returns how many, at most
-     * `most`. */
+    const char *name; /* of this peer, as people call it; borrowed */
+    /* Lists the other peers that are known: `id`, `addr`, `name`, and as `knowledge` GW_HOLDER_SILENT for those that are
+     * gone, of which nothing can be fetched. Returns how many, at most `most`. */
     uint32_t (*peers)(void *context, gw_service_holder *peers, uint32_t most);
     /* Fetches a chunk from a peer, which may take seconds. GW_E_NOTFOUND: the peer does not have it; GW_E_PEER:
      * it does not answer. */
