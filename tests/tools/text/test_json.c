@@ -1,6 +1,7 @@
 #include "tools/godwit/text/json.h"
 
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,4 +75,16 @@ Test(json, a_report_becomes_a_text_again) {
     gw_json_report_text(json_object_get(object, "none"), text, sizeof text);
     cr_expect_str_eq(text, "");
     json_decref(object);
+}
+
+/* Printed with indentation a value has the same numbers as on one line. */
+Test(json, indented_text_has_the_same_short_numbers) {
+    cr_redirect_stdout();
+    json_t *value = json_pack("{s:f, s:[i, []], s:{}, s:{s:n}}", "a", 0.1, "b", 1, "c", "d", "e");
+    cr_assert_not_null(value);
+    gw_json_print(value);
+    fflush(stdout);
+    static const char expected[] = "{\n  \"a\": 0.1,\n  \"b\": [\n    1,\n    []\n  ],\n  \"c\": {},\n"
+                                   "  \"d\": {\n    \"e\": null\n  }\n}\n";
+    cr_assert_stdout_eq_str(expected);
 }
