@@ -102,6 +102,33 @@ Test(exact, whole_numbers_are_shifted) {
     cr_assert_eq(q, 0);
 }
 
+Test(exact, doubles_are_rounded_once) {
+    gw_exact_format format = gw_exact_format_of(40, 4); /* |q| < 2^61 */
+    int64_t q;
+    cr_assert(gw_exact_round_double(&format, 3 + 0x1p-41, &q));
+    cr_assert_eq(q, INT64_C(3) << 40); /* a tie, to the even one */
+    cr_assert(gw_exact_round_double(&format, 3 + 0x3p-41, &q));
+    cr_assert_eq(q, (INT64_C(3) << 40) + 2);
+    cr_assert(gw_exact_round_double(&format, -1.0 / 3, &q));
+    cr_assert_eq(q, -366503875925); /* 2^40 / 3 = 366503875925.33 */
+    cr_assert_not(gw_exact_round_double(&format, (double)NAN, &q));
+    cr_assert_not(gw_exact_round_double(&format, 0x1p21, &q));
+    cr_assert_not(gw_exact_round_double(&format, (double)-INFINITY, &q));
+    cr_assert_eq(q, 0);
+    gw_exact_format coarse = gw_exact_format_of(0, 1 << 19); /* rounding reaches the limit, 2^44 */
+    cr_assert_not(gw_exact_round_double(&coarse, 0x1p44 - 0.25, &q));
+    cr_assert(gw_exact_round_double(&coarse, 0x1p44 - 1.5, &q));
+    const double values[] = {0.5, (double)NAN, -2};
+    int64_t sum[3] = {1, 1, 1};
+    gw_exact_part part = {0, 0};
+    gw_exact_add_doubles(&format, 7, 3, values, sum, &part);
+    cr_assert_eq(sum[0], (INT64_C(1) << 39) + 1);
+    cr_assert_eq(sum[1], 1);
+    cr_assert_eq(part.bad, 1);
+    for (int i = 0; i < 3; i++) sum[i]--;
+    cr_assert_eq(part.fingerprint, gw_exact_fingerprint(7, 3, sum));
+}
+
 Test(exact, sum_has_one_value_whatever_the_order) {
     enum { N = 300, SHARDS = 12 };
     static float values[SHARDS][N];

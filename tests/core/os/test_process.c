@@ -1,0 +1,168 @@
+/* Child processes: what they get, how they end, and that they do not outlive the thread that started them. */
+#include "core/os/process.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SECOND_NS UINT64_C(1000000000)
+#define LONG_NS   (60 * SECOND_NS)
+
+/* A shell that runs `script`, with the ends of a pipe as its input and output. */
+static gw_spawn shell(const char *script, const int *fds) {
+    static char name[] = "sh", option[] = "-c", given[] = "GIVEN=yes";
+    static char *argv[4], *environment[] = {given, NULL};
+    argv[0] = name;
+    argv[1] = option;
+    argv[2] = (char *)(uintptr_t)script;
+    return (gw_spawn){.file = "/bin/sh",
+                      .argv = argv,
+                      .environment = environment,
+                      .fds = fds,
+                      .fd_count = 2,
+                      .nice = 3,
+                      .oom_score = 400};
+}
+
+/* Runs a script to its end and returns its status; `text` gets what it wrote. */
+static int run(const char *script, char *text, size_t size) {
+    int ends[2], status = -1;
+    gw_process process;
+    gw_err err = {0};
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    const int fds[] = {ends[0], ends[1]};
+    gw_spawn spawn = shell(script, fds);
+    cr_assert(gw_process_spawn(&spawn, &process, &err), "%s", err.text);
+    cr_assert(gw_process_wait(&process, LONG_NS, &status));
+    close(ends[1]);
+    ssize_t count = read(ends[0], text, size - 1);
+    text[count > 0 ? count : 0] = '\0';
+    close(ends[0]);
+    gw_process_close(&process);
+    return status;
+}
+
+Test(process, it_gets_its_descriptors_environment_and_priority_and_nothing_else) {
+    char text[400];
+    int other = open("/dev/null", O_RDONLY); /* not close-on-exec */
+    cr_assert_eq(run("echo $GIVEN $HOME; cut -d' ' -f19 /proc/$$/stat; cat /proc/$$/oom_score_adj; ls "
+                     "/proc/$$/fd | tr '\\n' ' ' >&1; exit 3",
+                     text, sizeof text),
+                 3 << 8);
+    cr_assert_not_null(strstr(text, "yes\n3\n400\n"), "%s", text);
+    char inherited[8];
+    snprintf(inherited, sizeof inherited, " %d ", other);
+    cr_assert_null(strstr(text, inherited), "%s", text);
+    close(other);
+}
+
+Test(process, signals_have_their_defaults_and_none_is_blocked) {
+    char text[400];
+    sigset_t all;
+    signal(SIGPIPE, SIG_IGN);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    run("grep -E 'SigBlk|SigIgn' /proc/$$/status", text, sizeof text);
+    cr_assert_not_null(strstr(text, "SigBlk:\t0000000000000000"), "%s", text);
+    cr_assert_not_null(strstr(text, "SigIgn:\t0000000000000000"), "%s", text);
+}
+
+Test(process, its_end_is_told) {
+    char text[GW_PROCESS_END_TEXT], out[8];
+    cr_assert_str_eq(gw_process_end(run("exit 7", out, sizeof out), text), "exit status 7");
+    cr_assert_str_eq(gw_process_end(run("kill -SEGV $$", out, sizeof out), text),
+                     "signal 11 (Segmentation fault)");
+}
+
+Test(process, a_file_that_is_not_there_is_an_error) {
+    const int fds[] = {0, 1};
+    gw_spawn spawn = shell("", fds);
+    gw_process process;
+    gw_err err = {0};
+    spawn.file = "/bin/there-is-none";
+    cr_assert_not(gw_process_spawn(&spawn, &process, &err));
+    cr_assert_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
+    spawn.file = "/etc/passwd";
+    cr_assert_not(gw_process_spawn(&spawn, &process, &err));
+    cr_assert_eq(err.code, GW_E_IO, "%s", err.text);
+}
+
+/* Starts a shell that starts another process and says its number; both wait for ever. */
+static pid_t start_two(gw_process *process, int *from) {
+    int ends[2];
+    gw_err err = {0};
+    char text[16] = "";
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    const int fds[] = {ends[0], ends[1]};
+    gw_spawn spawn = shell("sleep 1000 & echo $!; wait", fds);
+    cr_assert(gw_process_spawn(&spawn, process, &err), "%s", err.text);
+    close(ends[1]);
+    *from = ends[0];
+    cr_assert_gt(read(ends[0], text, sizeof text - 1), 0);
+    return (pid_t)strtol(text, NULL, 10);
+}
+
+/* Waits until nobody has the other end of the pipe any more: all processes that had it have ended. */
+static void wait_for_all(int from) {
+    char byte;
+    alarm(60);
+    cr_assert_eq(read(from, &byte, 1), 0);
+    close(from);
+}
+
+Test(process, what_it_has_started_is_killed_with_it) {
+    gw_process process;
+    int from, status;
+    start_two(&process, &from);
+    cr_assert_not(gw_process_wait(&process, 0, &status));
+    gw_process_kill(&process);
+    cr_assert(gw_process_wait(&process, LONG_NS, &status));
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    wait_for_all(from);
+    gw_process_kill(&process); /* harmless */
+    gw_process_close(&process);
+}
+
+Test(process, only_a_child_of_that_parent_is_taken_hold_of) {
+    gw_process process, child;
+    gw_err err = {0};
+    int from, status = -1;
+    pid_t pid = start_two(&process, &from);
+    cr_assert_not(gw_process_open(pid, getpid(), &child, &err));
+    cr_assert_not(gw_process_open(1, process.pid, &child, &err));
+    cr_assert_not(gw_process_open(0, process.pid, &child, &err));
+    cr_assert(gw_process_open(pid, process.pid, &child, &err), "%s", err.text);
+    gw_process_kill(&child);
+    cr_assert(gw_process_wait(&child, LONG_NS, &status));
+    cr_assert_eq(status, -1); /* it is the shell's to know */
+    gw_process_close(&child);
+    gw_process_kill(&process);
+    wait_for_all(from);
+    gw_process_close(&process);
+}
+
+static void *start_and_end(void *context) {
+    gw_process *process = context;
+    const int fds[] = {0, 1};
+    gw_spawn spawn = shell("sleep 1000", fds);
+    gw_err err = {0};
+    cr_assert(gw_process_spawn(&spawn, process, &err), "%s", err.text);
+    return NULL;
+}
+
+Test(process, it_does_not_outlive_the_thread_that_started_it) {
+    gw_process process;
+    pthread_t thread;
+    int status;
+    cr_assert_eq(pthread_create(&thread, NULL, start_and_end, &process), 0);
+    pthread_join(thread, NULL);
+    cr_assert(gw_process_wait(&process, LONG_NS, &status));
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    gw_process_close(&process);
+}
