@@ -126,6 +126,7 @@ typedef struct gw_plan {
     /* Steps of the whole job; 0: the job has no end of its own. `scalars` may stop it earlier. */
     uint64_t steps;
     size_t lane_bytes;   /* bytes of scratch that one lane allocates, for the memory estimate */
+    uint64_t job_bytes;  /* bytes that the job takes beside its state and its lanes, for the same */
     gw_hash data_digest; /* of the data that the job reads; zeros where it reads none */
     /* The data in words for people: "mnist in /data/mnist, 60000+10000 samples". */
     char data_text[160];

@@ -216,6 +216,7 @@ static bool job_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
                       .tensor_count = job->tensor_count,
                       .steps = gw_program_steps(o),
                       .lane_bytes = job->description.sizes.own_bytes,
+                      .job_bytes = job->description.sizes.state_bytes, /* first S_0, then *next* */
                       .identity = job->identity};
     copy_line(o->data_text, plan->data_text, sizeof plan->data_text);
     copy_line(o->model_text, plan->model_text, sizeof plan->model_text);

@@ -150,8 +150,8 @@ static bool estimate_memory(const gw_node_job *job, const gw_device *device, uin
     uint64_t exchange =
         others != 0 ? device->layout->image_bytes : 0; /* a state that is fetched (work/load.h) */
     if (others != 0 && !on_gpus) exchange += gw_sum_store_need(device->layout, others);
-    uint64_t need =
-        job->first_model.bytes + (on_gpus ? 0 : device->memory_bytes) + saver + exchange + samples;
+    uint64_t need = job->first_model.bytes + job->plan.job_bytes + (on_gpus ? 0 : device->memory_bytes) +
+                    saver + exchange + samples;
     *memory = (gw_memory_plan){.bytes = on_gpus ? device->memory_bytes : need};
     if (on_gpus) {
         add_memory_part(memory, device->memory_bytes, "on GPUs for state, sums and workers");
@@ -164,6 +164,7 @@ static bool estimate_memory(const gw_node_job *job, const gw_device *device, uin
                         "for state and sums");
         add_memory_part(memory, lanes, of_workers);
         add_memory_part(memory, job->first_model.bytes, "for the first weights");
+        add_memory_part(memory, job->plan.job_bytes, "for updates");
         add_memory_part(memory, saver, "for checkpoints");
         add_memory_part(memory, samples, "for samples");
         add_memory_part(memory, exchange, "for exchange with other peers");
