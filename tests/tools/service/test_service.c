@@ -300,6 +300,22 @@ Test(service, a_client_that_asks_again_before_it_is_answered_is_parted_from) {
     service_rig_close(&rig);
 }
 
+Test(service, a_peer_in_the_directory_that_ends_is_not_taken_for_a_chunk_that_is_nowhere) {
+    gw_chunk_holders holders;
+    cr_redirect_stderr();
+    service_rig_open(&rig, 7, 0);
+    gw_client *client = gw_client_open(scratch_folder(), "test", &err);
+    cr_assert_not_null(client, "%s", err.text);
+    ask_holders(client, &holders);
+    service_rig_stop(&rig);
+    cr_assert_not(gw_client_chunk(client, &rig.manifest, 1, &holders, bytes, &err));
+    cr_assert_eq(err.code, GW_E_PEER, "%s", err.text);
+    service_rig_start(&rig);
+    gw_chunk_holders_free(&holders);
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
 Test(service, a_damaged_chunk_is_quarantined_and_not_handed_out) {
     gw_chunk_holders holders;
     char digits[GW_HASH_TEXT], path[512];

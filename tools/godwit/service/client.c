@@ -302,7 +302,11 @@ static bool ask(gw_client *client, gw_service_request *request, gw_service_answe
     bool good = false, broken = true;
     *lost = true;
     for (uint32_t i = 0; i < TRIES && broken; i++) {
-        if (!connect_anywhere(client, err)) return gw_fail_in(err, "%s", client->name);
+        if (!connect_anywhere(client, err)) {
+            gw_fail_in(err, "%s", client->name);
+            err->code = GW_E_PEER;
+            return false;
+        }
         request->id = ++client->next_id;
         good = ask_once(client, request, answer, &broken, err);
         if (broken) {
@@ -332,7 +336,10 @@ static bool fetch_bytes(gw_client *client, const gw_checkpoint_key *key, uint8_t
         gw_service_answer answer;
         bool good = ask(client, &request, &answer, lost, err);
         if (good && request.offset == 0) whole = answer.file_bytes;
-        if (good && whole <= GW_MANIFEST_MAX_BYTES && memory == NULL) memory = malloc(whole + 1);
+        if (good && whole > GW_MANIFEST_MAX_BYTES)
+            good =
+                gw_fail(err, GW_E_LIMIT, "%s tells of a manifest of %" PRIu64 " bytes", client->name, whole);
+        if (good && memory == NULL) memory = malloc(whole + 1);
         good = good && (memory != NULL || gw_fail(err, GW_E_NOMEM, "a manifest of %" PRIu64 " bytes", whole));
         if (good && (answer.file_bytes != whole || answer.offset != request.offset || answer.length == 0))
             good = gw_fail(err, GW_E_CORRUPT, "%s sends another part of a manifest than it was asked for",
