@@ -162,13 +162,35 @@ typedef struct gw_param {
 
 typedef struct gw_param_record gw_param_record;
 
+typedef struct gw_origin gw_origin;
+
 /* The parameters that open() receives. Jobs read them with the functions below. */
 typedef struct gw_params {
     const gw_param *list;
     uint32_t count;
     /* Belongs to the framework: where the values are recorded as the job reads them. NULL: they are not. */
     gw_param_record *record;
+    const gw_origin *origin; /* the state from which the job goes on; NULL: it begins with S_0 */
 } gw_params;
+
+/* The state from which a job goes on with --continue: that of another job of its type, its parent, after
+ * `step` steps. The first step of the job is then step `step`, and its tensors are those of the parent. A job
+ * in which the meaning of a step depends on the step's number alone need not do anything. In other jobs
+ * (updates and evaluations take turns, or a step's place in the data follows from the size of a batch) open()
+ * finds out where the parent was, and records it as one line of text by gw_param_use_text(params, GW_PLACE,
+ * text). The text goes into the job's identity and its manifests. When the job resumes, and on peers that do
+ * not have the parent's checkpoint, open() receives the text and not the parent's parameters. The text comes
+ * from a file or a peer: open() checks it. Valid while open() runs. */
+struct gw_origin {
+    uint64_t step;
+    const char *place; /* what open() recorded; NULL: it is to be found out from the parent's parameters */
+    /* The parent's parameters, with place NULL, as its manifests have them: values in their recorded spelling,
+     * or as they were typed where an early build wrote the manifest. A parent that went on from another state
+     * has two further ones, GW_PLACE and "parent-step". */
+    const gw_param *parent;
+    uint32_t parent_count;
+};
+#define GW_PLACE "parent-place"
 
 /* The value of a parameter; NULL where it was not given and has no default. The string lives as long as
  * `params`. */
@@ -181,12 +203,16 @@ bool gw_param_integer(const gw_params *params, const char *name, int64_t least, 
 bool gw_param_real(const gw_params *params, const char *name, double least, double most, double *value,
                    gw_err *err);
 
+/* The value of one of the parent's parameters; NULL: the parent had none of this name. */
+const char *gw_origin_text(const gw_origin *origin, const char *name);
+
 /* A job's identity consists of the values it computes with, not of the texts that were typed: 0.01, 1e-2 and
  * a default of 0.01 are one job. gw_param_integer and gw_param_real record what they have read. open() calls
  * the functions below for values that it determines otherwise: a default that depends on other options or on
  * the data, a list that it takes apart. A later call replaces an earlier one. gw_param_use_text with NULL
  * says that the option means nothing beside the others, so that it is left out. Without such a call the text
- * counts as it was typed. */
+ * counts as it was typed. A name that is no option of the job goes into its manifests and not into its
+ * identity: a job that goes on from this one may need it (gw_origin). */
 void gw_param_use_integer(const gw_params *params, const char *name, int64_t value);
 void gw_param_use_real(const gw_params *params, const char *name, double value);
 void gw_param_use_text(const gw_params *params, const char *name, const char *value);

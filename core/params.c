@@ -56,8 +56,9 @@ void gw_param_use_text(const gw_params *params, const char *name, const char *va
         one = calloc(1, sizeof *one);
         GW_ASSERT_MEMORY(one != NULL);
         one->name = copy(name);
-        one->next = params->record->entries;
-        params->record->entries = one;
+        entry **last = &params->record->entries;
+        while (*last != NULL) last = &(*last)->next;
+        *last = one;
     }
     free(one->value);
     one->value = value != NULL ? copy(value) : NULL;
@@ -105,10 +106,28 @@ const char *gw_param_value(const gw_params *params, const char *name) {
     return one != NULL ? one->value : gw_param_text(params, name);
 }
 
-const char *gw_param_text(const gw_params *params, const char *name) {
-    for (uint32_t i = 0; i < params->count; i++)
-        if (strcmp(params->list[i].name, name) == 0) return params->list[i].value;
+bool gw_param_recorded(const gw_params *params, uint32_t index, gw_param *param) {
+    const entry *one = params->record != NULL ? params->record->entries : NULL;
+    for (uint32_t before = 0; one != NULL; one = one->next) {
+        if (one->value == NULL || before++ < index) continue;
+        *param = (gw_param){.name = one->name, .value = one->value};
+        return true;
+    }
+    return false;
+}
+
+static const char *find_text(const gw_param *list, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(list[i].name, name) == 0) return list[i].value;
     return NULL;
+}
+
+const char *gw_param_text(const gw_params *params, const char *name) {
+    return find_text(params->list, params->count, name);
+}
+
+const char *gw_origin_text(const gw_origin *origin, const char *name) {
+    return find_text(origin->parent, origin->parent_count, name);
 }
 
 static bool present(const gw_params *params, const char *name, const char **text, gw_err *err) {

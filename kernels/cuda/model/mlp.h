@@ -16,7 +16,7 @@
 
 typedef struct gw_cuda_mlp gw_cuda_mlp;
 
-enum { GW_CUDA_MLP_SIZES = 6 }; /* the most different numbers of rows that shards have */
+enum { GW_CUDA_MLP_SIZES = 10 }; /* the most different numbers of rows that shards have */
 
 /* Plans the products for shards of rows[0 .. count) rows; zeros and repetitions are skipped. The GPU must be
  * current. `mlp` is copied. */

@@ -50,10 +50,11 @@ static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
     if (used < sizeof plan->model_text)
         snprintf(plan->model_text + used, sizeof plan->model_text - used, "; %llu parameters",
                  (unsigned long long)parameters);
+    unsigned long long evaluations = job->epochs - job->first.epoch;
     snprintf(plan->length_text, sizeof plan->length_text,
-             "%u images an update, %llu updates and %u evaluation%s; one pass over the data is %llu updates",
-             job->batch, (unsigned long long)(job->epochs * job->train_steps), job->epochs,
-             job->epochs == 1 ? "" : "s", (unsigned long long)job->train_steps);
+             "%u images an update, %llu updates and %llu evaluation%s; one pass over the data is %llu updates",
+             job->batch, (unsigned long long)(job->updates - job->first.updates), evaluations,
+             evaluations == 1 ? "" : "s", (unsigned long long)job->train_steps);
     return true;
 }
 
@@ -189,12 +190,10 @@ static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums
         mean_results(job, sums, place.count, &scalars->value[DIGITS_LOSS], &scalars->value[DIGITS_ACCURACY]);
         return true;
     }
-    /* an epoch's last step is an evaluation and no update */
-    uint64_t update = step - place.epoch, updates = job->epochs * job->train_steps;
     scalars->value[SCALE] = 0x1p-40 * (job->batch / (double)place.count);
-    scalars->value[RATE] = job->rate * schedule(update, updates);
-    scalars->value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->momentum, update + 1));
-    scalars->value[CORRECTION2] = 1.0 / (1.0 - gw_power(beta2, update + 1));
+    scalars->value[RATE] = job->rate * schedule(place.update, job->updates);
+    scalars->value[CORRECTION1] = 1.0 / (1.0 - gw_power(job->momentum, place.update + 1));
+    scalars->value[CORRECTION2] = 1.0 / (1.0 - gw_power(beta2, place.update + 1));
     return true;
 }
 
@@ -270,7 +269,8 @@ static void digits_summary(void *job_pointer, uint64_t steps_done, const gw_stat
                            size_t size) {
     const digits_job *job = job_pointer;
     text[0] = '\0';
-    if (steps_done > job->train_steps) /* otherwise nothing has been evaluated yet */
+    /* Otherwise nothing has been evaluated yet. */
+    if (job->first.epoch > 0 || steps_done > job->first.step + job->first_steps)
         snprintf(text, size, "loss=%.7g accuracy=%.7g", *(const double *)state->data[job->result_loss],
                  *(const double *)state->data[job->result_accuracy]);
 }

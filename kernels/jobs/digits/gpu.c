@@ -57,15 +57,17 @@ static bool gpu_load(const void *job_pointer, uint64_t step, uint32_t shard, voi
     return true;
 }
 
-/* Lists the numbers of rows of the first and the last shard of the first and the last training step of an
- * epoch, which may be smaller, and of an evaluation. */
-static void list_rows(const digits_job *job, uint32_t rows[GW_CUDA_MLP_SIZES]) {
-    const uint64_t steps[] = {0, job->train_steps - 1, job->train_steps};
-    for (int i = 0; i < 3; i++) {
+/* Lists the numbers of rows of the first and the last shard, which may be smaller, of steps of every kind;
+ * returns the length of the list. */
+static uint32_t list_rows(const digits_job *job, uint32_t rows[GW_CUDA_MLP_SIZES]) {
+    uint64_t steps[DIGITS_STEPS];
+    const uint32_t count = digits_steps(job, steps);
+    for (uint32_t i = 0; i < count; i++) {
         digits_place place = digits_place_of(job, steps[i]);
         rows[2 * i] = digits_samples_of(job, &place, 0).rows;
         rows[2 * i + 1] = digits_samples_of(job, &place, place.shards - 1).rows;
     }
+    return 2 * count;
 }
 
 static void gpu_close(void *job, void *side_pointer) {
@@ -81,8 +83,7 @@ static bool gpu_open(void *job_pointer, const gw_gpu *gpu, void **side_out, char
     if (s == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     s->gpu = *gpu;
     uint32_t rows[GW_CUDA_MLP_SIZES];
-    list_rows(job, rows);
-    if (!gw_cuda_mlp_open(gpu, &job->mlp, rows, GW_CUDA_MLP_SIZES, &s->mlp, err)) {
+    if (!gw_cuda_mlp_open(gpu, &job->mlp, rows, list_rows(job, rows), &s->mlp, err)) {
         gpu_close(job_pointer, s);
         return false;
     }

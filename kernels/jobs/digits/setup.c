@@ -153,6 +153,7 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
         gw_param_use_integer(params, "samples", count);
         if (!draw_data((uint32_t)count, data, err)) return false;
     }
+    gw_param_use_integer(params, "images", data->train.count);
     job->data_digest = gw_dataset_digest(data);
     measure_pixels(job);
     snprintf(job->data_text, sizeof job->data_text, "%u+%u %s of %ux%u%s%.100s", data->train.count,
@@ -166,10 +167,92 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
     return true;
 }
 
+static uint64_t steps_for(uint64_t images, uint64_t batch) {
+    return (images + batch - 1) / batch;
+}
+
+/* Where a training that began at `first` is before step `step`, if every epoch has `count` images. */
+static digits_progress progress_at(const digits_progress *first, uint64_t count, uint64_t batch, uint64_t step) {
+    digits_progress at = *first;
+    uint64_t first_steps = steps_for(count - first->images, batch), every = steps_for(count, batch),
+             within = step - first->step;
+    at.step = step;
+    if (within > first_steps) {
+        uint64_t later = within - first_steps - 1; /* an epoch's last step is an evaluation and no update */
+        within = later % (every + 1);
+        at.epoch += 1 + later / (every + 1);
+        at.updates += first_steps + later / (every + 1) * every;
+        at.images = 0;
+    }
+    at.updates += within;
+    at.images = within * batch < count - at.images ? at.images + within * batch : count;
+    return at;
+}
+
+static bool read_place(const char *text, digits_progress *at) {
+    unsigned long long epoch, images, updates;
+    int length = 0;
+    if (sscanf(text, "epoch=%llu images=%llu updates=%llu%n", &epoch, &images, &updates, &length) != 3 ||
+        text[length] != '\0' || epoch > UINT32_MAX || images > UINT32_MAX || updates > INT64_MAX)
+        return false;
+    at->epoch = epoch;
+    at->images = images;
+    at->updates = updates;
+    return true;
+}
+
+/* Finds out where the parent was after the steps of its state. Manifests of early builds lack the number of
+ * images, which is then that of this job's data. */
+static bool find_place(const gw_origin *origin, digits_job *job, gw_err *err) {
+    const gw_params parent = {.list = origin->parent, .count = origin->parent_count};
+    const char *place = gw_origin_text(origin, GW_PLACE);
+    digits_progress began = {0};
+    int64_t batch, images = job->data.train.count, step = 0;
+    if (!gw_param_integer(&parent, "batch", 1, INT32_MAX, false, &batch, err) ||
+        (gw_origin_text(origin, "images") != NULL &&
+         !gw_param_integer(&parent, "images", 1, UINT32_MAX, false, &images, err)) ||
+        (gw_origin_text(origin, "parent-step") != NULL &&
+         !gw_param_integer(&parent, "parent-step", 0, INT64_MAX, false, &step, err)))
+        return false;
+    if (place != NULL && (!read_place(place, &began) || began.images > (uint64_t)images))
+        return gw_fail(err, GW_E_CORRUPT, "the manifest's " GW_PLACE " is '%s', which is no place of a digits job",
+                       place);
+    began.step = (uint64_t)step;
+    job->first = progress_at(&began, (uint64_t)images, (uint64_t)batch, origin->step);
+    /* Of other data as many images count as taken, and all of them where the parent had taken all of its own. */
+    bool all = job->first.images == (uint64_t)images;
+    if (all || job->first.images > job->data.train.count) job->first.images = job->data.train.count;
+    return true;
+}
+
+/* Has the training go on from the state of its parent. */
+static bool go_on(const gw_params *params, digits_job *job, gw_err *err) {
+    const gw_origin *origin = params->origin;
+    char place[96];
+    if (origin->place == NULL) {
+        if (!find_place(origin, job, err)) return false;
+    } else if (!read_place(origin->place, &job->first) || job->first.images > job->data.train.count) {
+        return gw_fail(err, GW_E_INVALID, "'%s' is no place of this digits job", origin->place);
+    }
+    job->first.step = origin->step;
+    snprintf(place, sizeof place, "epoch=%llu images=%llu updates=%llu", (unsigned long long)job->first.epoch,
+             (unsigned long long)job->first.images, (unsigned long long)job->first.updates);
+    gw_param_use_text(params, GW_PLACE, place);
+    return true;
+}
+
 bool digits_plan_steps(digits_job *job, gw_err *err) {
     uint64_t train = job->data.train.count, test = job->data.test.count;
-    job->train_steps = (train + job->batch - 1) / job->batch;
-    job->steps = job->epochs * (job->train_steps + 1);
+    if (job->first.epoch >= job->epochs)
+        return gw_fail(err, GW_E_USAGE,
+                       "--epochs: the training has %u, and the state that it goes on from has %llu behind it: "
+                       "give more",
+                       job->epochs, (unsigned long long)job->first.epoch);
+    job->train_steps = steps_for(train, job->batch);
+    job->first_steps = steps_for(train - job->first.images, job->batch);
+    uint64_t whole = job->epochs - job->first.epoch - 1;
+    job->steps = job->first.step + job->first_steps + 1 + whole * (job->train_steps + 1);
+    job->updates = job->first.updates + job->first_steps + whole * job->train_steps;
     uint64_t rows = (test + TEST_SHARDS - 1) / TEST_SHARDS;
     job->test_rows = rows < TEST_ROWS_MOST ? (uint32_t)rows : TEST_ROWS_MOST;
     if ((test + job->test_rows - 1) / job->test_rows > GW_MAX_SHARDS)
@@ -180,11 +263,11 @@ bool digits_plan_steps(digits_job *job, gw_err *err) {
 
 static bool check_epsilon(const digits_job *job, gw_err *err) {
     if (job->optimizer != DIGITS_ADAMW) return true;
-    /* steps of an epoch; the last is the smallest */
-    const uint64_t first_and_last[] = {0, job->train_steps - 1};
+    uint64_t steps[DIGITS_STEPS];
     double worst = 0.0;
-    for (int i = 0; i < 2; i++) {
-        digits_place place = digits_place_of(job, first_and_last[i]);
+    for (uint32_t i = 0, count = digits_steps(job, steps); i < count; i++) {
+        digits_place place = digits_place_of(job, steps[i]);
+        if (place.phase == GW_EVALUATE) continue;
         double error = 0x1p-40 * place.shards * job->batch / (double)place.count;
         if (error > worst) worst = error;
     }
@@ -245,22 +328,37 @@ static void lay_out(digits_job *job) {
 }
 
 digits_place digits_place_of(const digits_job *job, uint64_t step) {
-    uint64_t within = step % (job->train_steps + 1);
-    digits_place place = {.epoch = step / (job->train_steps + 1)};
-    if (within == job->train_steps) {
+    const digits_progress at = progress_at(&job->first, job->data.train.count, job->batch, step);
+    digits_place place = {.epoch = at.epoch, .update = at.updates};
+    if (at.images == job->data.train.count) {
         place.phase = GW_EVALUATE;
         place.count = job->data.test.count;
         place.shard_rows = job->test_rows;
     } else {
-        uint64_t left = job->data.train.count - within * job->batch;
+        uint64_t left = job->data.train.count - at.images;
         place.phase = GW_TRAIN;
-        place.first = within * job->batch;
+        place.first = at.images;
         place.count = left < job->batch ? left : job->batch;
         place.shard_rows = job->micro_batch;
     }
     place.shards = (uint32_t)((place.count + place.shard_rows - 1) / place.shard_rows);
     GW_ASSERT(place.shards >= 1 && place.shards <= GW_MAX_SHARDS);
     return place;
+}
+
+uint32_t digits_steps(const digits_job *job, uint64_t steps[DIGITS_STEPS]) {
+    uint64_t evaluation = job->first.step + job->first_steps;
+    uint32_t count = 0;
+    if (job->first_steps > 0) {
+        steps[count++] = job->first.step;
+        steps[count++] = evaluation - 1;
+    }
+    steps[count++] = evaluation;
+    if (job->first.epoch + 1 < job->epochs) {
+        steps[count++] = evaluation + 1;
+        steps[count++] = evaluation + job->train_steps;
+    }
+    return count;
 }
 
 digits_samples digits_samples_of(const digits_job *job, const digits_place *place, uint32_t shard) {
@@ -286,7 +384,7 @@ bool digits_open(const gw_params *params, void **job_out, gw_err *err) {
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "digits: out of memory");
     if (!read_hidden(params, &job->mlp, err) || !read_numbers(params, job, err) ||
         !read_optimizer(params, job, err) || !gw_blas_check(err) || !read_data(params, job, err) ||
-        !digits_plan_steps(job, err) || !check_epsilon(job, err)) {
+        (params->origin != NULL && !go_on(params, job, err)) || !digits_plan_steps(job, err) || !check_epsilon(job, err)) {
         digits_close(job);
         return false;
     }

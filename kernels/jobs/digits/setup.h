@@ -1,7 +1,10 @@
 /* A `digits` job after its options and data have been read.
  *
  * An epoch is `train_steps` training steps and one evaluation of the test set. Training step k of an epoch
- * takes positions [k batch, (k + 1) batch) of the epoch's permutation; the last step takes what is left. */
+ * takes positions [k batch, (k + 1) batch) of the epoch's permutation; the last step takes what is left.
+ *
+ * A job that goes on from another one (gw_origin) begins in the epoch where that was, behind the images that it
+ * took of that epoch. */
 #ifndef GODWIT_KERNELS_JOBS_DIGITS_SETUP_H
 #define GODWIT_KERNELS_JOBS_DIGITS_SETUP_H
 
@@ -19,6 +22,13 @@ typedef struct digits_group {
     uint32_t layer;
 } digits_group;
 
+/* Where a training is before a step. */
+typedef struct digits_progress {
+    uint64_t step, epoch;
+    uint64_t images;  /* taken of the epoch; all of them: the step is an evaluation */
+    uint64_t updates; /* made so far */
+} digits_progress;
+
 typedef struct digits_job {
     gw_mlp mlp;
     digits_optimizer optimizer;
@@ -26,7 +36,9 @@ typedef struct digits_job {
     uint64_t seed;
     uint32_t epochs, batch, micro_batch;
     uint32_t test_rows; /* samples of a full shard of an evaluation */
-    uint64_t train_steps, steps;
+    uint64_t train_steps, steps, updates; /* training steps of a whole epoch; steps and updates until the end */
+    digits_progress first;                /* where this job begins */
+    uint64_t first_steps;                 /* training steps in the first epoch */
     gw_dataset data;
     /* scale and shift that give the training set's pixels mean 0 and variance 1 */
     float pixel_scale, pixel_shift;
@@ -53,7 +65,8 @@ bool digits_open(const gw_params *params, void **job, gw_err *err);
 void digits_close(void *job);
 
 /* Computes the steps of an epoch and of the job, and the shards of the test set, from the counts of images,
- * epochs and batch. Fails with GW_E_LIMIT where there are too many shards. */
+ * epochs and batch, and from job->first. Fails with GW_E_LIMIT where there are too many shards, and with
+ * GW_E_USAGE where all epochs are behind job->first. */
 bool digits_plan_steps(digits_job *job, gw_err *err);
 
 /* The position of a step: its epoch from 0, and the samples that it takes of the epoch's order or of the test
@@ -61,12 +74,18 @@ bool digits_plan_steps(digits_job *job, gw_err *err);
 typedef struct digits_place {
     gw_phase phase;
     uint64_t epoch;
+    uint64_t update;       /* of a training step, from 0 */
     uint64_t first, count; /* the samples' positions: from `first` on, `count` of them */
     uint32_t shard_rows;   /* samples of every shard but the last */
     uint32_t shards;
 } digits_place;
 
 digits_place digits_place_of(const digits_job *job, uint64_t step);
+
+/* Steps of every kind that the job has: the first and the last training step of the first epoch and of later
+ * ones, the last of which take fewer samples, and an evaluation. Returns how many. */
+enum { DIGITS_STEPS = 5 };
+uint32_t digits_steps(const digits_job *job, uint64_t steps[DIGITS_STEPS]);
 
 /* The samples of one shard. */
 typedef struct digits_samples {

@@ -256,7 +256,7 @@ static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, co
         add_validation(job, value[LOSS], text, size);
     }
     uint64_t updates = place.update + (train ? 1 : 0);
-    append(text, size, " tokens=%llu", (unsigned long long)(updates * job->batch * job->gpt.context));
+    append(text, size, " tokens=%llu", (unsigned long long)((job->start + updates * job->batch) * job->gpt.context));
 }
 
 static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *state, char *text,
@@ -267,7 +267,8 @@ static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *
     double loss = *(const double *)state->data[job->results + GPT_RESULT_LOSS];
     append(text, size, "loss=%.7g", loss);
     add_bits(job, train_bits, loss, text, size);
-    bool evaluated = job->eval_windows > 0 && (steps_done > job->eval_every || steps_done == job->steps);
+    bool evaluated =
+        job->eval_windows > 0 && (steps_done + job->shift > job->eval_every || steps_done == job->steps);
     if (!evaluated) return;
     append(text, size, " ");
     add_validation(job, *(const double *)state->data[job->results + GPT_RESULT_VALIDATION], text, size);

@@ -85,7 +85,7 @@ static void gpu_close(void *job, void *side_pointer) {
 static uint32_t list_sizes(const gpt_job *job, uint32_t sizes[GW_CUDA_GPT_SIZES]) {
     uint32_t count = 0;
     uint64_t first_evaluation = job->eval_every < job->updates ? job->eval_every : job->updates;
-    const uint64_t steps[] = {0, first_evaluation};
+    const uint64_t steps[] = {0 - job->shift, first_evaluation - job->shift};
     for (int i = 0; i < (job->eval_windows > 0 ? 2 : 1); i++) {
         gpt_place place = gpt_place_of(job, steps[i]);
         sizes[count++] = gpt_sequences(job, &place, 0);

@@ -257,18 +257,27 @@ static bool check_combinations(const gw_params *params, gw_err *err) {
     return true;
 }
 
-/* Describes for people how long the training is. */
-static void describe_length(gpt_job *job) {
-    unsigned long long updates = job->updates, evaluations = job->steps - job->updates;
+/* How many updates were made when a job that goes on begins, how many windows they took, and whether the next
+ * step evaluates them. */
+typedef struct progress {
+    uint64_t updates, windows;
+    bool evaluates;
+} progress;
+
+/* Describes for people how long the training is, of which `made` updates were made before. */
+static void describe_length(gpt_job *job, uint64_t first_step, uint64_t made) {
+    unsigned long long updates = job->updates - made, evaluations = job->steps - first_step - updates;
     double pass = (double)job->data.windows / job->batch; /* in updates */
-    char evaluating[60] = "";
+    char evaluating[60] = "", before[60] = "";
+    if (made > 0)
+        snprintf(before, sizeof before, " after the %llu made before", (unsigned long long)made);
     if (evaluations > 0)
         snprintf(evaluating, sizeof evaluating, " and %llu evaluation%s", evaluations,
                  evaluations == 1 ? "" : "s");
     snprintf(job->length_text, sizeof job->length_text,
-             "%llu tokens an update, %llu update%s%s; one pass over the data is %.*f updates",
-             (unsigned long long)job->batch * job->gpt.context, updates, updates == 1 ? "" : "s", evaluating,
-             pass < 10 ? 2 : 0, pass);
+             "%llu tokens an update, %llu update%s%s%s; one pass over the data is %.*f updates",
+             (unsigned long long)job->batch * job->gpt.context, updates, updates == 1 ? "" : "s", before,
+             evaluating, pass < 10 ? 2 : 0, pass);
 }
 
 static bool read_requests(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
@@ -294,23 +303,122 @@ static bool fit_evaluations(const gw_params *params, const requests *r, gpt_job 
     if ((job->eval_windows + job->micro_batch - 1) / job->micro_batch > GW_MAX_SHARDS)
         return gw_fail(err, GW_E_USAGE, "--val-tokens: %lld make more than %d shards", (long long)tokens,
                        GW_MAX_SHARDS);
-    job->steps += (job->updates + job->eval_every - 1) / job->eval_every;
     gw_param_use_integer(params, "val-tokens", (int64_t)job->eval_windows * context);
     return true;
 }
 
-static bool fit_length(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
+/* The steps of a training that begins anew, in which an evaluation follows every `every` updates (0: none does)
+ * and the last one. */
+static uint64_t steps_of(uint64_t updates, uint64_t every) {
+    return every > 0 ? updates + (updates + every - 1) / every : updates;
+}
+
+/* The number of updates that step `step` of such a training makes or follows, as it is known without the number
+ * of all updates, and whether the step is an evaluation. */
+static uint64_t updates_before(uint64_t step, uint64_t every, bool *evaluates) {
+    *evaluates = every > 0 && step % (every + 1) == every;
+    return every > 0 ? step - step / (every + 1) : step;
+}
+
+/* The step of such a training that follows this progress. An evaluation that the parent still had to make is
+ * left out where this training makes none after as many updates. */
+static uint64_t step_after(const progress *made, uint64_t every) {
+    if (every == 0) return made->updates;
+    uint64_t step = made->updates + made->updates / every;
+    return made->evaluates && made->updates > 0 && made->updates % every == 0 ? step - 1 : step;
+}
+
+static bool read_place(const char *text, progress *made) {
+    unsigned evaluates;
+    int length = 0;
+    unsigned long long updates, windows;
+    if (sscanf(text, "updates=%llu windows=%llu evaluates=%u%n", &updates, &windows, &evaluates, &length) != 3 ||
+        text[length] != '\0' || updates > (unsigned long long)UPDATES_MOST || windows > INT64_MAX ||
+        evaluates > 1)
+        return false;
+    *made = (progress){updates, windows, evaluates != 0};
+    return true;
+}
+
+/* The number of updates of a training on this job's data. */
+static uint64_t updates_of(double epochs, uint32_t batch, const gpt_job *job) {
     const double most = (double)UPDATES_MOST;
-    double asked = __builtin_ceil(r->epochs * (double)job->data.windows / job->batch);
-    job->updates = (uint64_t)given_or(r->updates, asked < most ? (int64_t)asked : UPDATES_MOST);
-    job->steps = job->updates;
+    double updates = __builtin_ceil(epochs * (double)job->data.windows / batch);
+    return updates < most ? (uint64_t)updates : (uint64_t)UPDATES_MOST;
+}
+
+/* Finds out what the parent had done after the steps of its state. Manifests of early builds lack values that
+ * were not typed. They are then the defaults, the data were as many, and an evaluation took place if this job
+ * makes one. */
+static bool find_progress(const gw_origin *origin, const gpt_job *job, progress *made, gw_err *err) {
+    const gw_params parent = {.list = origin->parent, .count = origin->parent_count};
+    const char *place = gw_origin_text(origin, GW_PLACE);
+    int64_t context = job->gpt.context, updates = NOT_GIVEN, every = 250, began = 0;
+    double epochs = 1.0;
+    int64_t micro = context < DEFAULT_SHARD_TOKENS ? DEFAULT_SHARD_TOKENS / context : 1;
+    if (!gw_gpt_option(&parent, "micro-batch", 1, INT32_MAX, &micro, err)) return false;
+    int64_t tokens = DEFAULT_SHARDS * micro * context;
+    if (!gw_gpt_option(&parent, "batch-tokens", 1, INT32_MAX, &tokens, err) ||
+        !gw_gpt_option(&parent, "updates", 1, UPDATES_MOST, &updates, err) ||
+        !gw_gpt_option(&parent, "eval-every", 1, UPDATES_MOST, &every, err) ||
+        !gw_gpt_option(&parent, "parent-step", 0, INT64_MAX, &began, err) ||
+        (updates == NOT_GIVEN && gw_origin_text(origin, "epochs") != NULL &&
+         !gw_param_real(&parent, "epochs", 1e-6, 1e9, &epochs, err)))
+        return false;
+    uint64_t batch = (uint64_t)(tokens / context);
+    uint64_t most = updates != NOT_GIVEN ? (uint64_t)updates : updates_of(epochs, (uint32_t)batch, job);
+    bool early = gw_origin_text(origin, "eval-every") != NULL && gw_origin_text(origin, "val-tokens") == NULL;
+    bool evaluated = gw_origin_text(origin, "val-tokens") != NULL || (early && job->eval_windows > 0);
+    if (!evaluated) every = 0;
+    progress before = {0};
+    if (place != NULL && !read_place(place, &before))
+        return gw_fail(err, GW_E_CORRUPT, "the manifest's " GW_PLACE " is '%s', which is no place of a gpt job",
+                       place);
+    uint64_t step = origin->step - (uint64_t)began + step_after(&before, (uint64_t)every);
+    made->updates = updates_before(step, (uint64_t)every, &made->evaluates);
+    if (made->updates >= most) { /* the last evaluation follows fewer updates than the others */
+        made->updates = most;
+        made->evaluates = step < steps_of(most, (uint64_t)every);
+    }
+    made->windows = before.windows + (made->updates - before.updates) * batch;
+    return true;
+}
+
+/* Has the training go on from the state of its parent. */
+static bool go_on(const gw_params *params, gpt_job *job, gw_err *err) {
+    const gw_origin *origin = params->origin;
+    progress made;
+    char place[96];
+    if (origin->place == NULL ? !find_progress(origin, job, &made, err)
+                              : !read_place(origin->place, &made) &&
+                                    !gw_fail(err, GW_E_INVALID, "'%s' is no place of a gpt job", origin->place))
+        return false;
+    if (made.updates >= job->updates)
+        return gw_fail(err, GW_E_USAGE,
+                       "--updates: the training has %" PRIu64 ", and the state that it goes on from has %" PRIu64
+                       " behind it: give more",
+                       job->updates, made.updates);
+    snprintf(place, sizeof place, "updates=%" PRIu64 " windows=%" PRIu64 " evaluates=%d", made.updates,
+             made.windows, made.evaluates);
+    gw_param_use_text(params, GW_PLACE, place);
+    job->shift = step_after(&made, job->eval_windows > 0 ? job->eval_every : 0) - origin->step;
+    job->start = made.windows - made.updates * job->batch;
+    job->steps -= job->shift;
+    describe_length(job, origin->step, made.updates);
+    return true;
+}
+
+static bool fit_length(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
+    job->updates = (uint64_t)given_or(r->updates, (int64_t)updates_of(r->epochs, job->batch, job));
     gw_param_use_integer(params, "updates", (int64_t)job->updates);
     gw_param_use_text(params, "epochs", NULL); /* --updates determines the length */
     if (job->validation.windows > 0) {
         if (!fit_evaluations(params, r, job, err)) return false;
     } else
         gw_param_use_text(params, "eval-every", NULL);
-    describe_length(job);
+    job->steps = steps_of(job->updates, job->eval_windows > 0 ? job->eval_every : 0);
+    if (params->origin != NULL) return go_on(params, job, err);
+    describe_length(job, 0, 0);
     return true;
 }
 
@@ -431,7 +539,8 @@ static void lay_out(gpt_job *job) {
     results[GPT_SUM_LOSS].name = "sum.loss";
 }
 
-gpt_place gpt_place_of(const gpt_job *job, uint64_t step) {
+gpt_place gpt_place_of(const gpt_job *job, uint64_t step_of_job) {
+    uint64_t step = step_of_job + job->shift;
     uint64_t cycle = job->eval_windows > 0 ? step / (job->eval_every + 1) : 0;
     uint64_t update = step - cycle,
              end = job->eval_windows > 0 ? (cycle + 1) * job->eval_every : job->updates;
@@ -458,7 +567,7 @@ bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint
     for (uint32_t i = 0; i < gpt_sequences(job, place, shard); i++) {
         uint64_t window = (uint64_t)shard * job->micro_batch + i;
         if (train) {
-            uint64_t position = place->update * job->batch + window;
+            uint64_t position = job->start + place->update * job->batch + window;
             gw_permutation order = gw_permutation_of(job->seed, position / set->windows, set->windows);
             window = gw_permutation_at(&order, position % set->windows);
         }

@@ -2,7 +2,12 @@
  *
  * Update u takes positions [u batch, (u + 1) batch) of an endless order: epoch after epoch of all windows,
  * each epoch in an order of its own. With validation data, an evaluation follows every `eval_every` updates,
- * and the last one. */
+ * and the last one.
+ *
+ * Steps are updates and evaluations. A job that goes on from another one (gw_origin) counts updates, windows and
+ * steps on from where that was, and evaluates after the same numbers of updates as a job that begins anew.
+ * Therefore step s of it has the place that step s + shift has in a job that begins anew, and update u takes
+ * positions from u batch + start on. */
 #ifndef GODWIT_KERNELS_JOBS_GPT_SETUP_H
 #define GODWIT_KERNELS_JOBS_GPT_SETUP_H
 
@@ -27,6 +32,7 @@ typedef struct gpt_job {
     uint64_t seed;
     uint32_t batch, micro_batch; /* windows of an update, and of a full shard */
     uint64_t updates, eval_every, eval_windows, steps;
+    uint64_t shift, start; /* see above, modulo 2^64; both are 0 where the job begins with S_0 */
     gw_schedule schedule;
     double decay, beta1, beta2, epsilon, clip, dropout; /* clip 0: gradients are not clipped */
     bool recompute;
