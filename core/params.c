@@ -25,8 +25,7 @@ gw_param_record *gw_param_record_open(void) {
     return record;
 }
 
-void gw_param_record_close(gw_param_record *record) {
-    if (record == NULL) return;
+void gw_param_record_clear(gw_param_record *record) {
     while (record->entries != NULL) {
         entry *first = record->entries;
         record->entries = first->next;
@@ -34,6 +33,11 @@ void gw_param_record_close(gw_param_record *record) {
         free(first->value);
         free(first);
     }
+}
+
+void gw_param_record_close(gw_param_record *record) {
+    if (record == NULL) return;
+    gw_param_record_clear(record);
     free(record);
 }
 

@@ -11,6 +11,8 @@
  * that gw_params is used, and closes it. One thread at a time. */
 gw_param_record *gw_param_record_open(void);
 void gw_param_record_close(gw_param_record *record);
+/* Forgets what is recorded, before the job is opened again. */
+void gw_param_record_clear(gw_param_record *record);
 
 /* The value that the job computes with, where the job has recorded one; otherwise the text that was given or
  * is the default. NULL: the option has no value, or means nothing to this job. The text lives until the value

@@ -20,6 +20,8 @@ enum { GW_MAX_ADDRS = 2, GW_MAX_SEEDS = 64, GW_MAX_KNOWN = 32 };
 /* Ways that data may travel, as bits. Only the world knows what each is. */
 enum { GW_WAY_TCP = 1 << 1, GW_WAY_SHM = 1 << 2, GW_WAY_RDMA = 1 << 3 };
 
+#define GW_STEP_UNKNOWN UINT64_MAX
+
 /* What a peer is created with. `tensors` and `shards_context` must outlive the peer; everything else is
  * copied, or read during gw_peer_create only. */
 typedef struct gw_peer_config {
@@ -49,6 +51,15 @@ typedef struct gw_peer_config {
     uint64_t probe; /* fingerprint of one full shard of step 0 from S_0; all peers of a flock have the same */
     uint32_t ways;  /* GW_WAY_* that are allowed; 0: all. Peers with no way in common turn each other away */
     uint64_t steps; /* of the whole job */
+    /* The first step of a job that goes on from the state of another job, its parent. That state is a checkpoint
+     * of this job, on the disks of some peers. There is no earlier state: peers wait until it can be loaded. 0:
+     * the job begins with S_0, which every peer computes. GW_STEP_UNKNOWN: this peer does not know where the job
+     * begins; it founds no flock and waits for peers that know. The identity names the parent's state in the
+     * lines that begin with "parent": "parent=" (a job's id, or "unknown"), "parent-step=", "parent-root=". */
+    uint64_t first_step;
+    /* This peer takes the first state that others name, where they have a view or begin at a later step
+     * (GW_FINISH_REBASE). Otherwise they are strangers. */
+    bool rebases;
     uint32_t (*shards)(const void *context, uint64_t step); /* the number of shards of a step; pure */
     const void *shards_context;
     uint32_t state_chunks; /* chunks of 4 MiB in the state image */

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SETTLE_MS = 1500, MOST_NAMED = 3 };
@@ -59,6 +60,48 @@ static void name_differences(const char *theirs, const char *ours, char *text, s
         if (same_name(theirs, line) == NULL) add_difference(&d, NULL, line);
     if (d.count > MOST_NAMED && d.used < size)
         snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
+}
+
+/* The step from which a job goes on, by the identity of one of its peers; less than any other where the peer does not
+ * know it. */
+static int64_t first_step_of(const char *identity) {
+    const char *line = same_name(identity, "parent-step=");
+    return line == NULL ? -1 : strtoll(line + strlen("parent-step="), NULL, 10);
+}
+
+/* Whether both peers go on from a state of another job, and not from the same one. */
+static bool differ_in_origin(const char *theirs, const char *ours) {
+    static const char *const names[] = {"parent=", "parent-step=", "parent-root="};
+    if (same_name(theirs, names[0]) == NULL || same_name(ours, names[0]) == NULL) return false;
+    bool differ = false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *one = same_name(theirs, names[i]), *other = same_name(ours, names[i]);
+        differ |= one == NULL || other == NULL ? one != other : !same_line(one, other);
+    }
+    return differ;
+}
+
+/* Whether this peer begins again with the first state of a peer that it has met. Another peer that knows one is right
+ * if it has a view; otherwise the later state is, as a checkpoint that is newer on some disk than on others. */
+static bool takes_origin_of(const gw_peer *p, const gw_message *m) {
+    const char *theirs = m->hello.identity;
+    if (!p->config.rebases || p->view.current.epoch > 0 || !differ_in_origin(theirs, p->identity))
+        return false;
+    int64_t step = first_step_of(theirs);
+    return step >= 0 && (m->hello.has_view || step > first_step_of(p->identity));
+}
+
+/* Ends this life of the peer with the lines of the identity that name the state from which the job goes on. */
+static void take_origin(gw_peer *p, const char *theirs) {
+    char lines[GW_TEXT_BYTES] = "";
+    size_t used = 0;
+    for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        int length = (int)strcspn(line, "\n");
+        if (strncmp(line, "parent", strlen("parent")) != 0) continue;
+        if (used + (size_t)length + 2 > sizeof lines) return; /* not of a peer of this build */
+        used += (size_t)snprintf(lines + used, sizeof lines - used, "%.*s\n", length, line);
+    }
+    gw_peer_finish(p, GW_FINISH_REBASE, NULL, "%s", lines);
 }
 
 /* Whether two peers have a way in common by which data may travel; 0 means all ways. */
@@ -127,6 +170,10 @@ static uint64_t kind_of(const gw_message *m, bool apart) {
 
 void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *m) {
     char id[GW_SHORT_TEXT];
+    if (takes_origin_of(p, m)) {
+        take_origin(p, m->hello.identity);
+        return;
+    }
     gw_peer_id_short(&from->id, id);
     from->differs = true;
     from->greeted = false;
@@ -134,6 +181,14 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *m) {
     from->kind = kind_of(m, from->apart);
     bool ours_runs = p->view.current.epoch > 0, theirs_runs = m->hello.has_view;
     p->members.stranger_ns = p->now;
+    if (differ_in_origin(m->hello.identity, p->identity) &&
+        (ours_runs || first_step_of(m->hello.identity) < first_step_of(p->identity))) {
+        gw_peer_say(p, GW_INFO,
+                    "peer %s goes on from another state than this one, whose it will take unless it was told "
+                    "another step (--continue @STEP)",
+                    id);
+        return;
+    }
     if (theirs_runs && !ours_runs && asked_to_join(p, from))
         gw_peer_finish(p, GW_FINISH_DENIED, NULL, "peer %s %s (%s). %s", id, what_it_does(from),
                        from->difference, what_to_do(from));

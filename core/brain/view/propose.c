@@ -602,6 +602,7 @@ static void conclude(gw_peer *p) {
     gw_attempt *a = &p->view.attempt;
     if (gw_path_errors_halt(p)) return;
     gw_repair_rules rules = {.steps = p->config.steps,
+                             .first_step = p->config.first_step,
                              .shards = p->config.shards,
                              .shards_context = p->config.shards_context,
                              .state_chunks = p->config.state_chunks,

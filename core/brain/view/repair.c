@@ -1,6 +1,7 @@
 #include "core/brain/view/repair.h"
 
 #include "core/base/assert.h"
+#include "core/brain/peer.h"
 #include "core/shard/deal.h"
 
 #include <stdio.h>
@@ -299,6 +300,19 @@ static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_repo
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 
+/* Nobody here can compute the state from which a job goes on, and it is not on the voters' disks as a whole. */
+static gw_repair_answer lack_first(const gw_repair_rules *rules, const checkpoints *newest, char *text,
+                                   size_t text_size) {
+    if (rules->first_step == GW_STEP_UNKNOWN)
+        snprintf(text, text_size, "no peer here knows from which checkpoint the job goes on (--continue)");
+    else if (newest->known == NULL)
+        snprintf(text, text_size, "no peer here has the checkpoint of step %llu from which the job goes on",
+                 (unsigned long long)rules->first_step);
+    else
+        tell_lack(newest, 0, false, text, text_size);
+    return GW_REPAIR_WAIT;
+}
+
 /* Plans for voters of which none has a state: the view begins with a checkpoint, or with S_0. With exact sums
  * the job reaches the later checkpoints by itself, so no peer is waited for that may bring the rest of one;
  * when it comes, all go on from that checkpoint. */
@@ -307,6 +321,7 @@ static gw_repair_answer plan_start(const gw_repair_rules *rules, const gw_report
     uint32_t count = install->view.count;
     checkpoints newest = {0};
     if (!leader_is_fresh(reports, install)) newest = choose_checkpoints(rules, reports, count, NULL, true);
+    if (newest.complete == NULL && rules->first_step > 0) return lack_first(rules, &newest, text, text_size);
     gw_repair_answer answer = GW_REPAIR_READY;
     bool leads_there = newest.complete != NULL && !rules->latest_view_only;
     if (lacks_chunks(&newest))

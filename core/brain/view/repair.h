@@ -7,6 +7,7 @@
 
 typedef struct gw_repair_rules {
     uint64_t steps;                                         /* of the whole job */
+    uint64_t first_step;                                    /* see gw_peer_config */
     uint32_t (*shards)(const void *context, uint64_t step); /* the number of shards of a step */
     const void *shards_context;
     uint32_t state_chunks; /* chunks of the state image */
@@ -23,7 +24,8 @@ typedef enum gw_repair_answer {
     GW_REPAIR_READY = 1,
     /* The proposer waits. The view would go on from a checkpoint of which the voters' disks do not have all
      * chunks (with exact sums: and they have no other whole one); or, with float sums, no voter holds the
-     * latest view's state, but an absent peer may. */
+     * latest view's state, but an absent peer may; or the job goes on from a state that they do not have, for
+     * which the proposer waits whatever `settle` says. */
     GW_REPAIR_WAIT,
     /* Float sums: the job has ended with the root, step and fingerprint that *install has, which a voter has
      * on record. No voter has all of that state, but an absent peer may. */

@@ -51,10 +51,11 @@ static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         snprintf(plan->model_text + used, sizeof plan->model_text - used, "; %llu parameters",
                  (unsigned long long)parameters);
     unsigned long long evaluations = job->epochs - job->first.epoch;
-    snprintf(plan->length_text, sizeof plan->length_text,
-             "%u images an update, %llu updates and %llu evaluation%s; one pass over the data is %llu updates",
-             job->batch, (unsigned long long)(job->updates - job->first.updates), evaluations,
-             evaluations == 1 ? "" : "s", (unsigned long long)job->train_steps);
+    snprintf(
+        plan->length_text, sizeof plan->length_text,
+        "%u images an update, %llu updates and %llu evaluation%s; one pass over the data is %llu updates",
+        job->batch, (unsigned long long)(job->updates - job->first.updates), evaluations,
+        evaluations == 1 ? "" : "s", (unsigned long long)job->train_steps);
     return true;
 }
 

@@ -172,7 +172,8 @@ static uint64_t steps_for(uint64_t images, uint64_t batch) {
 }
 
 /* Where a training that began at `first` is before step `step`, if every epoch has `count` images. */
-static digits_progress progress_at(const digits_progress *first, uint64_t count, uint64_t batch, uint64_t step) {
+static digits_progress progress_at(const digits_progress *first, uint64_t count, uint64_t batch,
+                                   uint64_t step) {
     digits_progress at = *first;
     uint64_t first_steps = steps_for(count - first->images, batch), every = steps_for(count, batch),
              within = step - first->step;
@@ -215,8 +216,8 @@ static bool find_place(const gw_origin *origin, digits_job *job, gw_err *err) {
          !gw_param_integer(&parent, "parent-step", 0, INT64_MAX, false, &step, err)))
         return false;
     if (place != NULL && (!read_place(place, &began) || began.images > (uint64_t)images))
-        return gw_fail(err, GW_E_CORRUPT, "the manifest's " GW_PLACE " is '%s', which is no place of a digits job",
-                       place);
+        return gw_fail(err, GW_E_CORRUPT,
+                       "the manifest's " GW_PLACE " is '%s', which is no place of a digits job", place);
     began.step = (uint64_t)step;
     job->first = progress_at(&began, (uint64_t)images, (uint64_t)batch, origin->step);
     /* Of other data as many images count as taken, and all of them where the parent had taken all of its own. */
@@ -244,10 +245,11 @@ static bool go_on(const gw_params *params, digits_job *job, gw_err *err) {
 bool digits_plan_steps(digits_job *job, gw_err *err) {
     uint64_t train = job->data.train.count, test = job->data.test.count;
     if (job->first.epoch >= job->epochs)
-        return gw_fail(err, GW_E_USAGE,
-                       "--epochs: the training has %u, and the state that it goes on from has %llu behind it: "
-                       "give more",
-                       job->epochs, (unsigned long long)job->first.epoch);
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--epochs: the training has %u, and the state that it goes on from has %llu behind it: "
+            "give more",
+            job->epochs, (unsigned long long)job->first.epoch);
     job->train_steps = steps_for(train, job->batch);
     job->first_steps = steps_for(train - job->first.images, job->batch);
     uint64_t whole = job->epochs - job->first.epoch - 1;
@@ -384,7 +386,8 @@ bool digits_open(const gw_params *params, void **job_out, gw_err *err) {
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "digits: out of memory");
     if (!read_hidden(params, &job->mlp, err) || !read_numbers(params, job, err) ||
         !read_optimizer(params, job, err) || !gw_blas_check(err) || !read_data(params, job, err) ||
-        (params->origin != NULL && !go_on(params, job, err)) || !digits_plan_steps(job, err) || !check_epsilon(job, err)) {
+        (params->origin != NULL && !go_on(params, job, err)) || !digits_plan_steps(job, err) ||
+        !check_epsilon(job, err)) {
         digits_close(job);
         return false;
     }

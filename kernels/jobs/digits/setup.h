@@ -36,9 +36,10 @@ typedef struct digits_job {
     uint64_t seed;
     uint32_t epochs, batch, micro_batch;
     uint32_t test_rows; /* samples of a full shard of an evaluation */
-    uint64_t train_steps, steps, updates; /* training steps of a whole epoch; steps and updates until the end */
-    digits_progress first;                /* where this job begins */
-    uint64_t first_steps;                 /* training steps in the first epoch */
+    uint64_t train_steps, steps,
+        updates;           /* training steps of a whole epoch; steps and updates until the end */
+    digits_progress first; /* where this job begins */
+    uint64_t first_steps;  /* training steps in the first epoch */
     gw_dataset data;
     /* scale and shift that give the training set's pixels mean 0 and variance 1 */
     float pixel_scale, pixel_shift;

@@ -256,7 +256,8 @@ static void gpt_report(void *job_pointer, uint64_t step, const gw_sums *sums, co
         add_validation(job, value[LOSS], text, size);
     }
     uint64_t updates = place.update + (train ? 1 : 0);
-    append(text, size, " tokens=%llu", (unsigned long long)((job->start + updates * job->batch) * job->gpt.context));
+    append(text, size, " tokens=%llu",
+           (unsigned long long)((job->start + updates * job->batch) * job->gpt.context));
 }
 
 static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *state, char *text,

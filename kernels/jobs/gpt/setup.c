@@ -269,8 +269,7 @@ static void describe_length(gpt_job *job, uint64_t first_step, uint64_t made) {
     unsigned long long updates = job->updates - made, evaluations = job->steps - first_step - updates;
     double pass = (double)job->data.windows / job->batch; /* in updates */
     char evaluating[60] = "", before[60] = "";
-    if (made > 0)
-        snprintf(before, sizeof before, " after the %llu made before", (unsigned long long)made);
+    if (made > 0) snprintf(before, sizeof before, " after the %llu made before", (unsigned long long)made);
     if (evaluations > 0)
         snprintf(evaluating, sizeof evaluating, " and %llu evaluation%s", evaluations,
                  evaluations == 1 ? "" : "s");
@@ -332,7 +331,8 @@ static bool read_place(const char *text, progress *made) {
     unsigned evaluates;
     int length = 0;
     unsigned long long updates, windows;
-    if (sscanf(text, "updates=%llu windows=%llu evaluates=%u%n", &updates, &windows, &evaluates, &length) != 3 ||
+    if (sscanf(text, "updates=%llu windows=%llu evaluates=%u%n", &updates, &windows, &evaluates, &length) !=
+            3 ||
         text[length] != '\0' || updates > (unsigned long long)UPDATES_MOST || windows > INT64_MAX ||
         evaluates > 1)
         return false;
@@ -372,8 +372,8 @@ static bool find_progress(const gw_origin *origin, const gpt_job *job, progress 
     if (!evaluated) every = 0;
     progress before = {0};
     if (place != NULL && !read_place(place, &before))
-        return gw_fail(err, GW_E_CORRUPT, "the manifest's " GW_PLACE " is '%s', which is no place of a gpt job",
-                       place);
+        return gw_fail(err, GW_E_CORRUPT,
+                       "the manifest's " GW_PLACE " is '%s', which is no place of a gpt job", place);
     uint64_t step = origin->step - (uint64_t)began + step_after(&before, (uint64_t)every);
     made->updates = updates_before(step, (uint64_t)every, &made->evaluates);
     if (made->updates >= most) { /* the last evaluation follows fewer updates than the others */
@@ -387,16 +387,17 @@ static bool find_progress(const gw_origin *origin, const gpt_job *job, progress 
 /* Has the training go on from the state of its parent. */
 static bool go_on(const gw_params *params, gpt_job *job, gw_err *err) {
     const gw_origin *origin = params->origin;
-    progress made;
+    progress made = {0};
     char place[96];
-    if (origin->place == NULL ? !find_progress(origin, job, &made, err)
-                              : !read_place(origin->place, &made) &&
-                                    !gw_fail(err, GW_E_INVALID, "'%s' is no place of a gpt job", origin->place))
-        return false;
+    if (origin->place == NULL) {
+        if (!find_progress(origin, job, &made, err)) return false;
+    } else if (!read_place(origin->place, &made)) {
+        return gw_fail(err, GW_E_INVALID, "'%s' is no place of a gpt job", origin->place);
+    }
     if (made.updates >= job->updates)
         return gw_fail(err, GW_E_USAGE,
-                       "--updates: the training has %" PRIu64 ", and the state that it goes on from has %" PRIu64
-                       " behind it: give more",
+                       "--updates: the training has %" PRIu64
+                       ", and the state that it goes on from has %" PRIu64 " behind it: give more",
                        job->updates, made.updates);
     snprintf(place, sizeof place, "updates=%" PRIu64 " windows=%" PRIu64 " evaluates=%d", made.updates,
              made.windows, made.evaluates);

@@ -62,7 +62,16 @@ typedef struct gw_node_http {
     gw_addr addr;
 } gw_node_http;
 
+/* How another life of the peer begins in this process, after one that computed nothing. */
+typedef struct gw_node_again {
+    bool due;
+    char *
+        told; /* the lines by which other peers name the state that the job goes on from; owned; NULL: none */
+    bool anew; /* no job that went on in this directory before is the command's */
+} gw_node_again;
+
 struct gw_node {
+    gw_node_again again, before;   /* of the next life, and of this one */
     gw_run_options given;          /* as they were given, but for dir: the directory that is used */
     const gw_run_options *options; /* of `given` */
     gw_console *console;

@@ -310,6 +310,7 @@ static int exit_code_of(gw_finish finish) {
     case GW_FINISH_UNSAVED:
     case GW_FINISH_FAILED:
     case GW_FINISH_DENIED:
+    case GW_FINISH_REBASE:
         return 1;
     }
     return 1;
@@ -322,28 +323,35 @@ static int fail(const gw_console *console, const gw_err *err) {
     return err->code == GW_E_USAGE ? 2 : 1;
 }
 
-int gw_node_run(const gw_run_options *options, gw_console *console) {
+/* One life of the peer. Sets *again where another one is to follow. */
+static int live(const gw_run_options *options, gw_console *console, gw_node_again *again) {
     gw_node *node = calloc(1, sizeof *node);
     GW_ASSERT_MEMORY(node != NULL);
     node->given = *options;
     node->options = &node->given;
     node->console = console;
+    node->before = *again;
     node->self.directory.fd = node->self.lock.fd = node->network.tcp_fd = node->network.udp_fd =
         node->http.fd = -1;
     gw_err err = {0};
-    pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
     bool good = gw_signals_open(&node->signals, console->display, &err) && gw_stacks_open(&err) &&
                 gw_node_open(node, &err) && serve(node, &err);
+    if (good && node->result.finish == GW_FINISH_REBASE) {
+        node->again = (gw_node_again){.due = true, .told = node->result.text};
+        node->result.text = NULL;
+    }
     int code = good ? exit_code_of(node->result.finish) : 0;
     bool sampled = gw_sampler_close(node->sampler);
     node->sampler = node->publisher.of.sampler = NULL;
-    if (good) gw_publish_end(&node->publisher, node->brain.view.count);
+    if (good && !node->again.due) gw_publish_end(&node->publisher, node->brain.view.count);
     gw_err late;
-    if (good && !finish_job(node, &late)) {
+    if (good && !node->again.due && !finish_job(node, &late)) {
         gw_log(GW_ERROR, "node", "%s", late.text);
         code = 1;
     }
     gw_signals_closing(&node->signals, good ? code : 1);
+    free(again->told);
+    *again = node->again;
     if (!gw_node_close(node) || !sampled) {
         /* A thread cannot be ended from outside; the process can. */
         gw_log(GW_WARN, "node", "a shard, a driver or a disk does not return: this process ends without it");
@@ -352,5 +360,15 @@ int gw_node_run(const gw_run_options *options, gw_console *console) {
     }
     gw_signals_close(&node->signals);
     free(node);
+    if (again->due) return 0;
     return good ? code : fail(console, &err);
+}
+
+int gw_node_run(const gw_run_options *options, gw_console *console) {
+    gw_node_again again = {0};
+    int code;
+    pthread_setname_np(pthread_self(), "godwit"); /* "exe" after --cpu-class, which starts itself again */
+    do code = live(options, console, &again);
+    while (again.due);
+    return code;
 }

@@ -490,7 +490,8 @@ static void publish_again(void *context) {
 /* The length of a job that does not describe it: "1000 steps; 120 shards in the first". */
 static void write_length(const gw_node_job *job, char text[160]) {
     gw_phase phase;
-    uint32_t shards = job->options->job->shards(job->instance, 0, &phase);
+    uint64_t first = job->params.origin != NULL ? job->origin.step : 0;
+    uint32_t shards = job->options->job->shards(job->instance, first, &phase);
     char steps[40] = "steps without an end";
     if (job->steps != UINT64_MAX)
         snprintf(steps, sizeof steps, "%" PRIu64 " step%s", job->steps, job->steps == 1 ? "" : "s");
@@ -502,7 +503,7 @@ static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memo
     const gw_plan *plan = &of->job->plan;
     write_length(of->job, length);
     return (gw_event_start){.job = of->options->job->name,
-                            .params = &of->options->params,
+                            .params = &of->job->params,
                             .job_id = of->job->id,
                             .self = of->self->id,
                             .boot = of->self->incarnation.boot,
@@ -531,6 +532,10 @@ void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
     GW_ASSERT_MEMORY(p->snapshot != NULL);
     p->started_ns = p->checkpoints.aged_ns = gw_now_ns();
     gw_events_start(p->of.console->events, &start);
+    const gw_node_origin *origin = &p->of.job->origin;
+    if (origin->wanted)
+        gw_events_continue(p->of.console->events, origin->known ? &origin->job : NULL, origin->step,
+                           &origin->root);
 }
 
 void gw_publish_loop(gw_publisher *p) {
@@ -551,6 +556,8 @@ static const char *outcome_text(gw_finish finish) {
         return "failed";
     case GW_FINISH_DENIED:
         return "denied";
+    case GW_FINISH_REBASE:
+        return "begins again";
     }
     return "failed";
 }

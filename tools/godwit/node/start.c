@@ -252,7 +252,7 @@ static bool open_saver(gw_node *node, gw_err *err) {
         return false;
     gw_store_watch(node->store, chunk_damaged, node);
     uint32_t count;
-    gw_param *params = gw_node_job_shared_params(&node->job, &count);
+    gw_param *params = gw_node_job_manifest_params(&node->job, &count);
     gw_saver_options options = {.store = node->store,
                                 .device = node->engine.device,
                                 .mail = node->mail,
@@ -366,6 +366,8 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .probe = node->job.probe,
         .ways = options->transports,
         .steps = node->job.steps,
+        .first_step = gw_node_job_first_step(&node->job),
+        .rebases = node->job.origin.wanted && !node->job.origin.fixed,
         .shards = shards_of,
         .shards_context = node,
         .state_chunks = gw_chunk_count(node->engine.device->layout->image_bytes),
@@ -458,9 +460,10 @@ static bool open_brain(gw_node *node, gw_err *err) {
     gw_manifest other = {0};
     uint32_t inventory_count = 0;
     if (!gw_recorder_read(&node->recorder, &record, &length, err)) return false;
-    bool good = node->options->fresh ||
-                gw_inventory_load(node->store, &node->job.id, node->engine.device->layout->image_bytes,
-                                  &inventory, &inventory_count, &config.orphans, &other, err);
+    bool good = gw_node_job_import(&node->job, node->store, err);
+    good = good && (node->options->fresh ||
+                    gw_inventory_load(node->store, &node->job.id, node->engine.device->layout->image_bytes,
+                                      &inventory, &inventory_count, &config.orphans, &other, err));
     good = good && gw_node_job_begin(&node->job, &node->self.directory,
                                      other.job_name[0] != '\0' ? &other : NULL, err);
     gw_manifest_free(&other);
@@ -483,6 +486,27 @@ static bool open_brain(gw_node *node, gw_err *err) {
     free(deaths);
     free(record);
     return node->brain.peer != NULL;
+}
+
+/* Opens the job, with the state from which it goes on. */
+static bool open_job(gw_node *node, gw_err *err) {
+    gw_node_origin *origins;
+    uint32_t count;
+    if (!gw_node_origins_find(node->options, &node->self.directory, node->before.told, node->before.anew,
+                              &origins, &count, err))
+        return false;
+    bool good = gw_node_job_open(&node->job, node->options, origins, count, err);
+    gw_node_origins_free(origins, count);
+    return good;
+}
+
+/* The job that went on in this directory before had the same options. Now that the device is known, its identity may
+ * differ after all: then the peer begins again, and goes on from the newest state instead. */
+static bool check_begun(gw_node *node, gw_err *err) {
+    const char *begun = node->job.origin.begun;
+    if (begun == NULL || strcmp(begun, node->job.identity) == 0) return true;
+    node->again = (gw_node_again){.due = true, .anew = true};
+    return gw_fail(err, GW_E_ABORTED, "the job that went on here before computes other bits");
 }
 
 /* Everything. */
@@ -524,8 +548,9 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!open_self(&node->self, &node->given, err) || !bind_network(&node->network, &node->self, err) ||
         !bind_http(&node->http, options, node->self.keyring.count > 0, err) || !open_metrics(node, err))
         return false;
-    if (!gw_node_job_open(&node->job, options, err) || !open_payloads(node, err) || !open_device(node, err) ||
-        !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err))
+    if (!open_job(node, err) || !open_payloads(node, err) || !open_device(node, err) ||
+        !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err) ||
+        !check_begun(node, err))
         return false;
     if (!begin_metrics(node, err) || !open_saver(node, err) || !open_helpers(node, err)) return false;
     connect_parts(node);

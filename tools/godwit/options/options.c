@@ -53,6 +53,7 @@ struct option_row {
     size_t field;        /* offset of the member of gw_run_options that `take` stores */
     int64_t least, most; /* bounds of a number; `least` is also the bound of a time, in nanoseconds */
     bool identity;       /* part of the job's identity: all peers of a job have the same value */
+    bool optional;       /* the argument may be left out */
 };
 
 static void *field_of(const option_row *option, gw_run_options *options) {
@@ -276,6 +277,13 @@ static bool take_http(const option_row *option, const char *text, gw_run_options
     return gw_address_parse(options->http, host, &port, err) || gw_fail_in(err, "--%s", option->name);
 }
 
+static bool take_continue(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    options->continues = true;
+    options->continue_from = text;
+    return text == NULL || text[0] != '\0' ||
+           gw_fail(err, GW_E_USAGE, "--%s: the name of the directory is empty", option->name);
+}
+
 static bool take_metrics(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     gw_metrics_format format;
     options->metrics = text;
@@ -369,6 +377,13 @@ static const option_row options_of_run[] = {
      BOUNDS(1, GW_MAX_REPLICAS)},
     {"fresh", NULL, NULL, NULL, "Begin at step 0 even if there are checkpoints", CHECKPOINTS, take_switch,
      FIELD(fresh)},
+    {"continue", "[DIR][@STEP]", NULL, NULL,
+     "Go on from the whole state of another job, in --dir or in DIR: from its newest checkpoint or from that "
+     "of "
+     "STEP, with other options, data, build or device; @JOB:STEP also gives the beginning of the job's id; "
+     "the same "
+     "command resumes",
+     CHECKPOINTS, take_continue, FIELD(continue_from), .optional = true},
     {"forget-losses", NULL, NULL, NULL,
      "Compute shards again that were found to be poison because peers died at them; give this option to all "
      "peers",
@@ -482,8 +497,11 @@ static bool add_rows(parser *p) {
         const option_row *o = &options_of_run[i];
         if (o->group != last) *to++ = (struct argp_option){.doc = titles[o->group], .group = (int)o->group};
         last = o->group;
-        *to = (struct argp_option){
-            .name = o->name, .key = RUN_KEY + (int)i, .arg = o->argument, .group = (int)o->group};
+        *to = (struct argp_option){.name = o->name,
+                                   .key = RUN_KEY + (int)i,
+                                   .arg = o->argument,
+                                   .group = (int)o->group,
+                                   .flags = o->optional ? OPTION_ARG_OPTIONAL : 0};
         if (!make_doc(p, o->help, o->shown != NULL ? o->shown : o->fallback, &to->doc)) return false;
         to++;
     }
@@ -613,6 +631,10 @@ static bool validate(gw_run_options *options, gw_err *err) {
                        "addition, so the two sides of a partition would compute different states");
     if (options->json && options->quiet)
         return gw_fail(err, GW_E_USAGE, "--json and --quiet exclude each other: give one of them");
+    if (options->fresh && options->continues)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--fresh begins at step 0 and --continue goes on from another job's state: give one of them");
     if (options->peers == 0) options->peers = 1;
     if (options->name[0] == '\0') name_by_host(options->name);
     if (options->listen == NULL)
@@ -632,6 +654,31 @@ static const char run_doc[] =
     "started (nohup, a script's "
     "'&') stays ignored, and SIGHUP has no effect without a terminal. 'godwit stop' stops the whole "
     "job. A job that is started again in the same directory resumes.";
+
+/* Joins each option whose argument may be left out with the argument that follows it, since argp takes such an argument
+ * only behind "=". Returns the new number of arguments. The texts belong to *options. */
+static int join_optional(int argc, char **argv, gw_run_options *options) {
+    size_t room = 1;
+    for (int i = 0; i < argc; i++) room += strlen(argv[i]) + 2;
+    char *text = options->joined = malloc(room);
+    GW_ASSERT_MEMORY(text != NULL);
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        bool optional = false;
+        for (size_t k = 0; k < OPTIONS && strncmp(argv[i], "--", 2) == 0; k++)
+            optional |= options_of_run[k].optional && strcmp(argv[i] + 2, options_of_run[k].name) == 0;
+        if (!optional || i + 1 == argc || argv[i + 1][0] == '-') {
+            argv[count++] = argv[i];
+            continue;
+        }
+        char *both = text;
+        text = stpcpy(stpcpy(stpcpy(text, argv[i]), "="), argv[i + 1]) + 1;
+        argv[count++] = both;
+        i++;
+    }
+    if (count < argc) argv[count] = NULL;
+    return count;
+}
 
 static bool parse(int argc, char **argv, parser *p) {
     char header[200] = "", name[100];
@@ -665,6 +712,7 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
         after = &argv[i + 1];
         argc = i;
     }
+    if (good) argc = join_optional(argc, argv, options);
     good = good && open_parser(&p, options, err);
     /* The error of command lines that argp refuses by itself, and of those without a job. */
     if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
@@ -678,6 +726,7 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
 void gw_run_options_free(gw_run_options *options) {
     for (uint32_t i = 0; i < options->seed_count; i++) free(options->seeds[i]);
     free(options->http);
+    free(options->joined);
     free((void *)(uintptr_t)options->params.list);
     gw_param_record_close(options->params.record);
     memset(options, 0, sizeof *options);

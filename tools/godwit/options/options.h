@@ -50,6 +50,9 @@ typedef struct gw_run_options {
     uint32_t keep;
     uint32_t replicas; /* 0 = not given */
     bool fresh, forget_losses;
+    bool continues;            /* --continue */
+    const char *continue_from; /* its [DIR][@STEP]; NULL = the newest checkpoint in `dir` */
+    char *joined;              /* arguments that the parser has joined; owned */
 
     char *http;          /* HOST:PORT, or NULL = off; owned */
     const char *metrics; /* file that gets a row for each step; NULL = none */

@@ -183,6 +183,23 @@ const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]) {
     return text;
 }
 
+void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step, const gw_hash *root) {
+    char job[GW_HASH_TEXT] = "", hash[GW_HASH_TEXT];
+    if (parent == NULL) {
+        say(events, "this peer asks the others from which state the job goes on (--continue)");
+        return;
+    }
+    gw_hex(parent->bytes, sizeof parent->bytes, job);
+    gw_hex(root->bytes, sizeof root->bytes, hash);
+    say(events, "the job goes on from step %" PRIu64 " of job %.8s, state %.16s", step, job, hash);
+    if (!wants_json(events)) return;
+    json_t *object = object_of("continue");
+    gw_json_text(object, "parent", job);
+    gw_json_count(object, "step", step);
+    gw_json_text(object, "state_hash", hash);
+    print_object(events, object);
+}
+
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
                        uint64_t left) {
     char of_part[GW_BYTES_TEXT], of_most[GW_BYTES_TEXT], of_left[GW_BYTES_TEXT], text[1000];

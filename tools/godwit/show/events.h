@@ -52,6 +52,9 @@ void gw_events_start(gw_events *events, const gw_event_start *start);
 enum { GW_BYTES_TEXT = 16 };
 const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
 
+/* The job goes on from the state of another job, its parent, after so many steps. `parent` NULL: other peers have to
+ * say from which. */
+void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step, const gw_hash *root);
 /* What checkpoints take of this peer's disk. `every` is how often they are written, in words. One takes `part`
  * bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Without room for all of
  * them the line is a warning. */

@@ -4,11 +4,13 @@
 #include "checkpoint/store.h"
 #include "core/base/assert.h"
 #include "core/os/directory.h"
+#include "tools/godwit/text/number.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LOOKS = 5 };
@@ -301,4 +303,24 @@ const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_J
 bool gw_checkpoint_is_job(const char *text) {
     size_t length = strlen(text);
     return length > 0 && length < GW_HASH_TEXT && strspn(text, "0123456789abcdefABCDEF") == length;
+}
+
+void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {
+    struct stat about;
+    char *at = strrchr(dir, '@'), *colon = at != NULL ? strchr(at, ':') : NULL;
+    if (at == NULL || stat(dir, &about) == 0) return;
+    const char *step = colon != NULL ? colon + 1 : at + 1;
+    uint64_t number = GW_CHECKPOINT_NEWEST;
+    if (!(colon != NULL && step[0] == '\0') && !gw_number_read(step, 0, GW_CHECKPOINT_NEWEST - 1, &number))
+        return;
+    if (colon != NULL) {
+        *colon = '\0';
+        if (!gw_checkpoint_is_job(at + 1)) {
+            *colon = ':';
+            return;
+        }
+        choice->job = at + 1;
+    }
+    choice->step = number;
+    *at = '\0';
 }

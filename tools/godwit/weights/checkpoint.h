@@ -71,5 +71,8 @@ bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoin
 const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_JOB_TEXT]);
 /* Whether a text can be the beginning of a job's id: 1 to 64 hexadecimal digits. */
 bool gw_checkpoint_is_job(const char *text);
+/* Splits "@STEP", "@JOB:" or "@JOB:STEP" off a directory's name, unless a file has the whole name, and sets
+ * choice->step and choice->job, which points into `dir`. */
+void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice);
 
 #endif

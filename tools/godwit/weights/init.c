@@ -3,7 +3,6 @@
 #include "core/base/log.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/file.h"
-#include "tools/godwit/text/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,27 +21,6 @@ static bool split_list(char *list, char **dirs, uint32_t *count, gw_err *err) {
 
 static bool is_directory(const char *path, struct stat *about) {
     return stat(path, about) == 0 && S_ISDIR(about->st_mode);
-}
-
-/* Splits "@STEP", "@JOB:" or "@JOB:STEP" off the last directory, unless a file has the whole name. */
-static void cut_choice(char *dir, gw_checkpoint_choice *choice) {
-    struct stat about;
-    char *at = strrchr(dir, '@'), *colon = at != NULL ? strchr(at, ':') : NULL;
-    if (at == NULL || stat(dir, &about) == 0) return;
-    const char *step = colon != NULL ? colon + 1 : at + 1;
-    uint64_t number = GW_CHECKPOINT_NEWEST;
-    if (!(colon != NULL && step[0] == '\0') && !gw_number_read(step, 0, GW_CHECKPOINT_NEWEST - 1, &number))
-        return;
-    if (colon != NULL) {
-        *colon = '\0';
-        if (!gw_checkpoint_is_job(at + 1)) {
-            *colon = ':';
-            return;
-        }
-        choice->job = at + 1;
-    }
-    choice->step = number;
-    *at = '\0';
 }
 
 /* Logs the checkpoint that was taken, in the form that the option accepts. */
@@ -161,7 +139,7 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     uint32_t count;
     gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
     bool good = split_list(copy, dirs, &count, err);
-    if (good) cut_choice(dirs[count - 1], &choice);
+    if (good) gw_checkpoint_choice_cut(dirs[count - 1], &choice);
     bool from_dirs = good && !is_model(list) && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++)
         if (is_model(dirs[i]))
