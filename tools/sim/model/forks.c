@@ -135,7 +135,8 @@ static state unpack(const search *x, packed_state packed) {
         s.home[i] = pop_bits(&packed, home_bits(x));
         s.installed[i] = pop_bits(&packed, x->view_bits);
     }
-    for (uint32_t k = x->views; k-- > 1;) {
+    for (uint32_t k = VIEWS; k-- > 1;) {
+        if (k >= x->views) continue; /* the compiler sees the bound of the array only in this form of the loop */
         proposal *v = &s.views[k];
         v->given_up = pop_bits(&packed, 1);
         v->concluded = pop_bits(&packed, 1);
