@@ -28,3 +28,11 @@ bool gw_sum_counted(const gw_sums *sums, uint32_t tensor, uint64_t expected) {
     double found = gw_sum_value(sums, tensor, 0), wanted = (double)expected;
     return wanted <= whole ? found == wanted : fabs(found - wanted) <= wanted * most;
 }
+
+const char *gw_dtype_name(gw_dtype dtype) {
+    static const char *const names[] = {
+        [GW_F32] = "f32",   [GW_F64] = "f64", [GW_I32] = "i32", [GW_I64] = "i64", [GW_U8] = "u8",
+        [GW_BF16] = "bf16", [GW_F16] = "f16", [GW_I16] = "i16", [GW_I8] = "i8",   [GW_BOOL] = "bool",
+    };
+    return names[dtype];
+}

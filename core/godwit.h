@@ -104,6 +104,8 @@ typedef struct gw_tensor {
 uint64_t gw_tensor_elements(const gw_tensor *tensor);
 /* The bytes of one element. Any thread. */
 size_t gw_dtype_bytes(gw_dtype dtype);
+/* The name of a type for people: "f32". Any thread. */
+const char *gw_dtype_name(gw_dtype dtype);
 
 /* What a step is for. Both kinds of steps are computed alike; people are shown which kind a step was. */
 typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;

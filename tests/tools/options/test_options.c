@@ -138,3 +138,26 @@ Test(options, every_field_has_its_default) {
               o.hang_timeout_ns == 60000000000u && o.probe_interval_ns == 0 && o.steps == 0);
     gw_run_options_free(&o);
 }
+
+Test(options, where_a_job_goes_on_may_be_left_out) {
+    static const struct {
+        const char *option, *value, *from;
+    } cases[] = {{"--continue", NULL, NULL},
+                 {"--continue", "old@30", "old@30"},
+                 {"--continue=@30", NULL, "@30"},
+                 {"--continue", "--quiet", NULL},
+                 {"--continue", "@1f3a:30", "@1f3a:30"}};
+    gw_run_options options;
+    gw_err err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert(parse(&options, cases[i].option, cases[i].value, &err), "%zu: %s", i, err.text);
+        cr_expect(options.continues);
+        cr_expect((options.continue_from == NULL) == (cases[i].from == NULL), "%zu", i);
+        if (cases[i].from != NULL) cr_expect_str_eq(options.continue_from, cases[i].from);
+        gw_run_options_free(&options);
+    }
+    cr_assert_not(parse(&options, "--continue", "--fresh", &err));
+    cr_expect_not_null(strstr(err.text, "--fresh begins at step 0 and --continue goes on"), "%s", err.text);
+    cr_assert_not(parse(&options, "--continue=", NULL, &err));
+    cr_expect_not_null(strstr(err.text, "the name of the directory is empty"), "%s", err.text);
+}

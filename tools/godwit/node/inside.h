@@ -68,6 +68,8 @@ typedef struct gw_node_again {
     char *
         told; /* the lines by which other peers name the state that the job goes on from; owned; NULL: none */
     bool anew; /* no job that went on in this directory before is the command's */
+    uint16_t port,
+        http_port; /* that this process has been given where any free one was asked for; 0: none yet */
 } gw_node_again;
 
 struct gw_node {

@@ -261,7 +261,7 @@ bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw
         char *why = name_differences(job, directory, other);
         gw_fail(err, GW_E_USAGE,
                 "%s holds step %" PRIu64 " of another job (%s). Run the command of that job, go on from its "
-                                         "state by --continue, name another "
+                "state by --continue, name another "
                 "--dir, or begin this job beside it by --fresh",
                 directory->path, other->step, why);
         free(why);

@@ -175,13 +175,14 @@ static void avoid_absent_ipv6(gw_addr *listen) {
         *listen = (gw_addr){.family = 4, .port = listen->port};
 }
 
-bool gw_network_bind(gw_network *network, gw_err *err) {
+bool gw_network_bind(gw_network *network, uint16_t free_port, gw_err *err) {
     const gw_run_options *options = network->options;
     gw_addr found[GW_RESOLVE_ADDRS];
     size_t count;
     if (!gw_address_resolve(options->listen, found, GW_RESOLVE_ADDRS, &count, err))
         return gw_fail_in(err, "--listen %s", options->listen);
     avoid_absent_ipv6(&found[0]);
+    if (found[0].port == 0) found[0].port = free_port;
     if (!gw_net_require_loopback(&found[0], network->local.keyring->count > 0, err)) return false;
     if (!gw_endpoint_bind(&found[0], &network->tcp_fd, &network->udp_fd, &network->listen, err)) return false;
     network->local.listen = network->listen;

@@ -337,9 +337,12 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
     bool good = gw_signals_open(&node->signals, console->display, &err) && gw_stacks_open(&err) &&
                 gw_node_open(node, &err) && serve(node, &err);
     if (good && node->result.finish == GW_FINISH_REBASE) {
-        node->again = (gw_node_again){.due = true, .told = node->result.text};
+        node->again.due = true;
+        node->again.told = node->result.text;
         node->result.text = NULL;
     }
+    node->again.port = node->network.listen.port;
+    node->again.http_port = node->http.addr.port;
     int code = good ? exit_code_of(node->result.finish) : 0;
     bool sampled = gw_sampler_close(node->sampler);
     node->sampler = node->publisher.of.sampler = NULL;

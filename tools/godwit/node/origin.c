@@ -295,9 +295,7 @@ void gw_node_origins_free(gw_node_origin *list, uint32_t count) {
 
 /* "f32 [128, 64]". */
 static const char *shape_text(const gw_tensor *tensor, char text[120]) {
-    static const char *const names[] = {[GW_F32] = "f32", [GW_F64] = "f64", [GW_I32] = "i32",
-                                        [GW_I64] = "i64", [GW_U8] = "u8",   [GW_BF16] = "bf16"};
-    int used = snprintf(text, 120, "%s [", names[tensor->dtype]);
+    int used = snprintf(text, 120, "%s [", gw_dtype_name(tensor->dtype));
     for (uint32_t i = 0; i < tensor->rank && used < 100; i++)
         used += snprintf(text + used, 120 - (size_t)used, "%s%" PRIu64, i > 0 ? ", " : "", tensor->dim[i]);
     snprintf(text + used, 120 - (size_t)used, "]");

@@ -42,20 +42,22 @@ static bool open_self(gw_node_self *self, gw_run_options *options, gw_err *err) 
            gw_identity_open(&directory->io, directory->path, &self->identity, err);
 }
 
-static bool bind_network(gw_network *network, const gw_node_self *self, gw_err *err) {
+static bool bind_network(gw_network *network, const gw_node_self *self, uint16_t free_port, gw_err *err) {
     network->local.identity = &self->identity;
     network->local.keyring = &self->keyring;
     gw_cluster_id(network->options->cluster, &network->local.cluster);
     snprintf(network->local.build, sizeof network->local.build, "%s", GODWIT_VERSION);
-    return gw_network_bind(network, err);
+    return gw_network_bind(network, free_port, err);
 }
 
-static bool bind_http(gw_node_http *http, const gw_run_options *options, bool has_key, gw_err *err) {
+static bool bind_http(gw_node_http *http, const gw_run_options *options, bool has_key, uint16_t free_port,
+                      gw_err *err) {
     if (!options->http) return true;
     gw_addr wanted[GW_RESOLVE_ADDRS];
     size_t count;
     if (!gw_address_resolve(options->http, wanted, GW_RESOLVE_ADDRS, &count, err))
         return gw_fail_in(err, "--http %s", options->http);
+    if (wanted[0].port == 0) wanted[0].port = free_port;
     http->fd = gw_http_bind(&wanted[0], &http->addr, err);
     if (http->fd < 0) return false;
     if (!has_key && !gw_address_is_loopback(&http->addr))
@@ -505,7 +507,7 @@ static bool open_job(gw_node *node, gw_err *err) {
 static bool check_begun(gw_node *node, gw_err *err) {
     const char *begun = node->job.origin.begun;
     if (begun == NULL || strcmp(begun, node->job.identity) == 0) return true;
-    node->again = (gw_node_again){.due = true, .anew = true};
+    node->again.due = node->again.anew = true;
     return gw_fail(err, GW_E_ABORTED, "the job that went on here before computes other bits");
 }
 
@@ -545,8 +547,10 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->mail) return false;
     connect_fixed_parts(node);
     /* Cheap checks come first: a port in use is reported before data are read and a large state is made. */
-    if (!open_self(&node->self, &node->given, err) || !bind_network(&node->network, &node->self, err) ||
-        !bind_http(&node->http, options, node->self.keyring.count > 0, err) || !open_metrics(node, err))
+    if (!open_self(&node->self, &node->given, err) ||
+        !bind_network(&node->network, &node->self, node->before.port, err) ||
+        !bind_http(&node->http, options, node->self.keyring.count > 0, node->before.http_port, err) ||
+        !open_metrics(node, err))
         return false;
     if (!open_job(node, err) || !open_payloads(node, err) || !open_device(node, err) ||
         !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err) ||

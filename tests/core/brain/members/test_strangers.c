@@ -217,3 +217,59 @@ Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
         flock_close(&f);
     }
 }
+
+/* ---- peers that go on from states of another job ---- */
+
+#define BRANCH(parent, step, root)                                                                           \
+    "job=test\nlr=0.1\nparent=" parent "\nparent-step=" step "\nparent-root=" root                           \
+    "\nparent-place=updates=" step "\n"
+
+static const char early[] = BRANCH("aa", "3", "bb"), late[] = BRANCH("cc", "5", "dd"),
+                  unknown[] = "job=test\nlr=0.1\nparent=unknown\n";
+
+static bool some_finished(const flock *f) {
+    return f->peers[0].finished || f->peers[1].finished;
+}
+
+/* Two peers meet. `finished`: the one that ends with GW_FINISH_REBASE, and the lines that it takes; -1: none does. */
+static void meet(const char *first, const char *second, bool first_runs, bool rebases, int finished,
+                 const char *lines) {
+    flock f;
+    flock_open(&f, 2, first_runs ? 1 : 2, 60, GW_QUORUM_ANY);
+    const char *const identities[] = {first, second};
+    for (int i = 0; i < 2; i++) {
+        f.peers[i].config.identity = identities[i];
+        f.peers[i].config.rebases = rebases;
+    }
+    flock_start(&f, 0);
+    if (first_runs) cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_start(&f, 1);
+    if (finished < 0) {
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        for (int i = 0; i < 2; i++) cr_assert_neq(f.peers[i].finish, GW_FINISH_REBASE);
+    } else {
+        cr_assert(flock_run(&f, some_finished, MOST_EVENTS));
+        cr_assert(f.peers[finished].finished);
+        cr_assert_eq(f.peers[finished].finish, GW_FINISH_REBASE, "%s", f.peers[finished].finish_text);
+        cr_assert_str_eq(f.peers[finished].finish_text, lines);
+    }
+    flock_close(&f);
+}
+
+Test(peer_strangers, a_peer_takes_the_later_state_that_others_go_on_from) {
+    const char *lines = strstr(late, "parent=");
+    meet(early, late, false, true, 0, lines);
+    meet(late, early, false, true, 1, lines);
+    meet(unknown, late, false, true, 0, lines);
+    meet(late, unknown, false, true, 1, lines);
+}
+
+Test(peer_strangers, a_peer_takes_the_state_of_a_flock_that_runs) {
+    meet(early, late, true, true, 1, strstr(early, "parent="));
+    meet(early, unknown, true, true, 1, strstr(early, "parent="));
+}
+
+Test(peer_strangers, a_peer_that_was_told_its_step_keeps_it) {
+    meet(early, late, true, false, -1, NULL);
+    meet(late, other_job, true, true, -1, NULL); /* which goes on from nothing */
+}

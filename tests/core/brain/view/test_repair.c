@@ -1,4 +1,5 @@
 /* From reports to a plan: nothing dealt twice, nothing forgotten. */
+#include "core/brain/peer.h"
 #include "core/brain/view/repair.h"
 #include "core/rng.h"
 
@@ -891,4 +892,43 @@ Test(repair, after_the_last_step_nothing_is_dealt) {
     cr_assert_eq(install->missing.size, 0);
     cr_assert_eq(install->cuts[2], 0);
     free_all(reports, 2, install);
+}
+
+/* ---- a job that goes on from the state of another one ---- */
+
+static gw_repair_answer plan_branch(uint64_t first_step, gw_report **reports, gw_install *install,
+                                    const char *part) {
+    char text[200];
+    gw_repair_rules branch = rules;
+    branch.first_step = first_step;
+    gw_repair_answer answer =
+        gw_repair_plan(&branch, (const gw_report *const *)reports, true, install, text, sizeof text);
+    cr_assert(part == NULL || strstr(text, part) != NULL, "'%s' does not say '%s'", text, part);
+    return answer;
+}
+
+Test(repair, a_branch_never_begins_with_the_initial_state) {
+    static const struct {
+        uint64_t first_step;
+        const char *chunks, *part;
+    } cases[] = {
+        {30, NULL, "no peer here has the checkpoint of step 30 from which the job goes on"},
+        {30, "xx..", "checkpoint of step 30 is known, but some of its chunks are on peers that are not here"},
+        {GW_STEP_UNKNOWN, NULL, "no peer here knows from which checkpoint the job goes on"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gw_report *reports[] = {newcomer(30, cases[i].chunks), newcomer(0, NULL)};
+        gw_install *install = plan_for(2);
+        cr_assert_eq(plan_branch(cases[i].first_step, reports, install, cases[i].part), GW_REPAIR_WAIT, "%zu",
+                     i);
+        free_all(reports, 2, install);
+    }
+}
+
+Test(repair, a_branch_begins_with_the_whole_checkpoint_of_its_parent) {
+    gw_report *reports[] = {newcomer(30, "xx.."), newcomer(30, "..xx"), newcomer(0, NULL)};
+    gw_install *install = plan_for(3);
+    cr_assert_eq(plan_branch(30, reports, install, NULL), GW_REPAIR_READY);
+    cr_assert_eq(install->load, GW_LOAD_MANIFEST);
+    cr_assert_eq(install->step, 30);
+    free_all(reports, 3, install);
 }

@@ -41,7 +41,7 @@ static json_t *tensor_json(const gw_inspect_report *report, uint32_t index) {
     for (uint32_t d = 0; d < tensor->rank; d++)
         json_array_append_new(shape, json_integer((json_int_t)tensor->dim[d]));
     gw_json_text(object, "name", tensor->name);
-    gw_json_text(object, "dtype", gw_inspect_dtype_name(tensor->dtype));
+    gw_json_text(object, "dtype", gw_dtype_name(tensor->dtype));
     json_object_set_new(object, "shape", shape);
     gw_json_count(object, "group", tensor->group);
     gw_json_count(object, "offset", gw_manifest_offset(report->manifest, index));

@@ -112,7 +112,7 @@ static void print_tensors(FILE *out, const gw_inspect_report *report) {
         char shape[SHAPE_TEXT], size[SIZE_TEXT];
         fputs("  ", out);
         print_padded(out, tensor->name, 26);
-        fprintf(out, " %-4s %-20s %10s  ", gw_inspect_dtype_name(tensor->dtype), shape_text(tensor, shape),
+        fprintf(out, " %-4s %-20s %10s  ", gw_dtype_name(tensor->dtype), shape_text(tensor, shape),
                 size_text(gw_tensor_elements(tensor) * gw_dtype_bytes(tensor->dtype), size));
         if (norm->absent == 0)
             fprintf(out, "%.6g\n", norm->norm);

@@ -190,11 +190,3 @@ uint32_t gw_inspect_count_held(const gw_manifest *manifest, gw_store *store) {
         held += gw_store_has(store, &manifest->chunks[i], gw_chunk_length(manifest->state_bytes, i));
     return held;
 }
-
-const char *gw_inspect_dtype_name(gw_dtype dtype) {
-    static const char *const names[] = {
-        [GW_F32] = "f32",   [GW_F64] = "f64", [GW_I32] = "i32", [GW_I64] = "i64", [GW_U8] = "u8",
-        [GW_BF16] = "bf16", [GW_F16] = "f16", [GW_I16] = "i16", [GW_I8] = "i8",   [GW_BOOL] = "bool",
-    };
-    return names[dtype];
-}

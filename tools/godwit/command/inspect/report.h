@@ -43,7 +43,4 @@ void gw_inspect_report_free(gw_inspect_report *report);
  * them. */
 uint32_t gw_inspect_count_held(const gw_manifest *manifest, gw_store *store);
 
-/* Returns the name of a type: "f32". */
-const char *gw_inspect_dtype_name(gw_dtype dtype);
-
 #endif

@@ -1,0 +1,114 @@
+/* Jobs that go on from the whole state of another job (--continue). */
+#include "tests/cluster/lab.h"
+
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { TEXT = 400 };
+
+static void write_text(const char *path, size_t count, unsigned step) {
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    for (size_t i = 0; i < count; i++) fputc('a' + (int)(i * i * step % 17), file);
+    cr_assert_eq(fclose(file), 0);
+}
+
+/* A tiny training with a decay in its last twelve updates, of so many updates. Evaluations follow every eighth. */
+static const char *gpt(const lab *l, unsigned updates, char text[TEXT]) {
+    char data[LAB_PATH + 8], val[LAB_PATH + 8];
+    struct stat about;
+    snprintf(data, sizeof data, "%s/data", l->dir);
+    snprintf(val, sizeof val, "%s/val", l->dir);
+    if (stat(data, &about) != 0) {
+        write_text(data, 6000, 1);
+        write_text(val, 800, 3);
+    }
+    snprintf(text, TEXT,
+             "gpt --data %s --val %s --layers 1 --heads 1 --channels 8 --context 16 --batch-tokens 256 "
+             "--eval-every 8 "
+             "--schedule wsd --warmup 4 --decay-updates 12 --workers 1 --checkpoint-every 9 --updates %u",
+             data, val, updates);
+    return text;
+}
+
+static const char *with(const char *args, const char *more, char text[TEXT + 100]) {
+    snprintf(text, TEXT + 100, "%s %s", args, more);
+    return text;
+}
+
+static void expect_refused(lab *l, const char *name, const char *args, const char *part) {
+    lab_peer *peer = lab_launch(l, name, NULL, NULL, args);
+    cr_expect_eq(lab_end(l, peer), 2);
+    cr_expect(peer->stderr_text != NULL && strstr(peer->stderr_text, part) != NULL, "'%s' is not in: %s",
+              part, peer->stderr_text != NULL ? peer->stderr_text : "");
+}
+
+Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
+    char whole[TEXT], longer[TEXT], more[TEXT + 100];
+    lab *l = lab_open();
+    const char *right = lab_undisturbed(l, gpt(l, 40, whole));
+    lab_state(l, lab_start(l, "one", NULL, with(gpt(l, 60, longer), "--steps 27", more)), "done");
+    expect_refused(l, "one", whole, "updates=60, here 40");
+    expect_refused(l, "one", whole, "--continue");
+    lab_peer *branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
+    cr_expect_str_eq(lab_state(l, branch, "done"), right);
+    cr_expect_eq(lab_number(lab_last(branch, "continue"), "step"), 27);
+    /* The same command resumes, although its own checkpoint is the newest by now. */
+    branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
+    cr_expect_str_eq(lab_state(l, branch, "done"), right);
+    cr_expect_eq(lab_number(lab_last(branch, "resumed"), "step"), 45);
+    /* From another directory, at a step that is not the newest. */
+    expect_refused(l, "two", with(whole, "--continue ../nowhere", more),
+                   "../nowhere holds no checkpoint to go on from");
+    snprintf(more, sizeof more, "%s --continue %s@27", whole, branch->dir);
+    lab_peer *other = lab_start(l, "two", NULL, more);
+    cr_expect_str_eq(lab_state(l, other, "done"), right);
+    expect_refused(l, "two", with(whole, "--continue --seed 2", more), "--updates: the training has 40");
+    expect_refused(l, "two", with(whole, "--continue @5", more),
+                   "no such checkpoint of the job gpt; it holds those of");
+    expect_refused(
+        l, "two", with(gpt(l, 60, longer), "--continue --channels 16", more),
+        "the tensor wte.weight is f32 [256, 8] in the state of step 45, and f32 [256, 16] in this job");
+    expect_refused(l, "two", "digits --continue", "holds checkpoints of the job gpt, and this is digits");
+    expect_refused(l, "three", with(whole, "--continue", more), "holds no checkpoint to go on from");
+    lab_close(l);
+}
+
+Test(continue_run, peers_agree_where_they_go_on) {
+    char whole[TEXT], longer[TEXT], more[TEXT + 100];
+    lab *l = lab_open();
+    const char *right = lab_undisturbed(l, gpt(l, 40, whole));
+    gpt(l, 60, longer);
+    /* One has made more steps than the other, and the third was not there. */
+    lab_state(l, lab_start(l, "p0", NULL, with(longer, "--steps 18", more)), "done");
+    lab_state(l, lab_start(l, "p1", NULL, with(longer, "--steps 27", more)), "done");
+    lab_peer *peers[3];
+    lab_flock(l, 3, with(whole, "--continue", more), peers);
+    for (int i = 0; i < 3; i++) {
+        cr_expect_str_eq(lab_state(l, peers[i], "done"), right, "peer %d", i);
+        cr_expect_eq(lab_number(lab_last(peers[i], "continue"), "step"), 27);
+    }
+    lab_flock(l, 3, with(whole, "--continue", more), peers);
+    for (int i = 0; i < 3; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), right, "peer %d", i);
+    lab_close(l);
+}
+
+#define SYNTHETIC "synthetic --shards 24 --shard-ms 2 --state-bytes 64k --workers 1 --checkpoint-every 5"
+
+Test(continue_run, a_newcomer_with_an_empty_directory_joins_a_branch_and_takes_it_over) {
+    lab *l = lab_open();
+    lab_state(l, lab_start(l, "first", NULL, SYNTHETIC " --steps 10"), "done");
+    lab_peer *first = lab_start(l, "first", NULL, SYNTHETIC " --continue");
+    lab_wait_step(l, first, 12);
+    lab_peer *second = lab_start(l, "second", first, SYNTHETIC " --continue");
+    lab_wait_step(l, second, 14);
+    lab_kill(l, first);
+    lab_mark(l, second);
+    lab_wait_view(l, second, 1);
+    lab_stop_alike(l, &second, 1, SYNTHETIC);
+    lab_close(l);
+}
