@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools" 
 import generate  # noqa: E402  (it adds tools/man to the path)
 import pages  # noqa: E402
 
-OPTION = re.compile(r"^ {2}(?:-(\S), | {4})--([a-z0-9-]+)(?:=(\S+))?(?:\s|$)")
+OPTION = re.compile(r"^ {2}(?:-(\S), | {4})--([a-z0-9-]+)(?:=(\S+)|\[=(\S+)\])?(?:\s|$)")
 
 
 def help_of(godwit, *words):
@@ -29,7 +29,7 @@ def help_of(godwit, *words):
 def options_in(text):
     """The options that a --help prints, as the pages' class."""
     found = map(OPTION.match, text.splitlines())
-    return [pages.Option(match[1] or "", match[2], match[3] or "") for match in found if match]
+    return [pages.Option(match[1] or "", match[2], match[3] or match[4] or "") for match in found if match]
 
 
 def compare(where, page, program):

@@ -45,6 +45,7 @@ static const option examples[] = {
     {"gid-index", "0"},
     {"http", "8080"},
     {"replicas", "2"},
+    {"continue", "old@3"},
     {"metrics", "a.csv"},
     {"probe-interval-ms", "100"},
     {"resume-timeout", "1m"},

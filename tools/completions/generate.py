@@ -25,7 +25,7 @@ OPERANDS = {"keygen": "file", "inspect": "file", "tokenize": "file", "export": "
 def values(option):
     """What may follow the option: ("file" | "dir" | "words" | "any", [word, ...])."""
     argument = option.argument
-    if argument == "DIR":
+    if argument.startswith(("DIR", "[DIR]")):
         return "dir", []
     if argument.startswith("FILE"):
         return "file", []

@@ -187,6 +187,7 @@ complete -c godwit -n '__godwit_is run' -l transport -x -a 'tcp shm rdma auto' -
 complete -c godwit -n '__godwit_is run' -l verify -x -a 'off' -d 'Have this share of the shards, such as 1%, computed by two peers each and compare the results bit by bit, and verify the state in memory before and while each sum is applied'
 complete -c godwit -n '__godwit_is run' -l workers -x -d 'The number of worker threads'
 complete -c godwit -n '__godwit_is run' -l checkpoint-every -x -a 'off' -d 'How often a checkpoint is made: every so many steps, such as 100, or every so often, such as 5m'
+complete -c godwit -n '__godwit_is run' -l continue -x -a '(__fish_complete_directories)' -d 'Go on from the whole state of another job, its parent: weights, moments, place in the data and step number, with other options, other data, another build or another kind of device'
 complete -c godwit -n '__godwit_is run' -l forget-losses -d 'Try shards again that were named poison since they had killed several peers'
 complete -c godwit -n '__godwit_is run' -l fresh -d 'Begin at step 0, whatever checkpoints there are'
 complete -c godwit -n '__godwit_is run' -l keep -x -d 'Keep the newest N checkpoints'

@@ -139,8 +139,8 @@ typedef struct begun {
     uint64_t saved_ms;
 } begun;
 
-/* Jobs with newer checkpoints come first. Of jobs without one, whose peers may have begun again with the state of another
- * peer, the one that began at the later step comes first. */
+/* Jobs with newer checkpoints come first. Where jobs have made none, because their peers began again with the state of
+ * another peer, the one that began at the later step comes first. */
 static int to_be_tried_first(const void *a, const void *b) {
     const begun *left = a, *right = b;
     if (left->saved_ms != right->saved_ms) return left->saved_ms > right->saved_ms ? -1 : 1;
