@@ -293,13 +293,13 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
         gw_metrics_table_free(&table);
     }
     gw_metrics_file file;
-    if (!gw_metrics_file_open(path, "0123abcd", false, &file, &err)) return false;
+    if (!gw_metrics_file_open(path, "0123abcd", 0, false, &file, &err)) return false;
     uint64_t last = file.last;
     const gw_metrics_row row = {.step = last / 2 + 1, .phase = "train", .report = "loss=1 new=a,b"};
     bool added = gw_metrics_file_add(&file, &row, &err);
     gw_metrics_file_close(&file);
     if (!added) return false;
-    GW_ASSERT(gw_metrics_file_open(path, "0123abcd", false, &file, &err) && file.last == row.step);
+    GW_ASSERT(gw_metrics_file_open(path, "0123abcd", 0, false, &file, &err) && file.last == row.step);
     gw_metrics_file_close(&file);
     return read;
 }

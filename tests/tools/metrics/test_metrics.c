@@ -57,7 +57,7 @@ TestSuite(metrics, .init = scratch_open, .fini = scratch_close);
 static gw_metrics_file open_file(const char *name, bool fresh) {
     gw_metrics_file file;
     gw_err err;
-    cr_assert(gw_metrics_file_open(scratch_path(name), JOB, fresh, &file, &err), "%s", err.text);
+    cr_assert(gw_metrics_file_open(scratch_path(name), JOB, 0, fresh, &file, &err), "%s", err.text);
     return file;
 }
 
@@ -174,9 +174,31 @@ Test(metrics, a_fresh_run_that_writes_no_row_costs_none) {
 static void refuse(const char *name, gw_code code, const char *words) {
     gw_metrics_file file;
     gw_err err;
-    cr_assert_not(gw_metrics_file_open(scratch_path(name), JOB, true, &file, &err));
+    cr_assert_not(gw_metrics_file_open(scratch_path(name), JOB, 0, true, &file, &err));
     cr_assert_eq(err.code, code, "%s", err.text);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
+}
+
+#define PARENT(step) #step ",jffffffff,train,1.500,2.250,3,4"
+
+/* A job that goes on after step 2 of another one, which made 4, and its next life after its own step 4. */
+Test(metrics, a_job_that_goes_on_has_the_rows_of_the_whole_way) {
+    gw_metrics_file file;
+    gw_err err;
+    write_text("a.csv",
+               HEADER ",loss\n" PARENT(1) ",1\n" PARENT(2) ",2\n" PARENT(3) ",3\n" PARENT(4) ",4\n5,jff");
+    cr_assert(gw_metrics_file_open(scratch_path("a.csv"), JOB, 2, false, &file, &err), "%s", err.text);
+    cr_assert_eq(file.last, 2);
+    add(&file, 3, "loss=30");
+    add(&file, 4, "loss=40");
+    gw_metrics_file_close(&file);
+    static const char way[] =
+        HEADER ",loss\n" PARENT(1) ",1\n" PARENT(2) ",2\n" ROW(3) ",30\n" ROW(4) ",40\n";
+    cr_assert_str_eq(content("a.csv"), way);
+    cr_assert(gw_metrics_file_open(scratch_path("a.csv"), JOB, 2, false, &file, &err), "%s", err.text);
+    cr_assert_eq(file.last, 4);
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.csv"), way);
 }
 
 Test(metrics, what_is_somebody_elses_stays_as_it_is) {
@@ -265,7 +287,7 @@ Test(metrics, what_cannot_be_read_is_not_lost) {
     }
     gw_metrics_file_close(&file);
     good_blocks = 1;
-    cr_assert_not(gw_metrics_file_open(scratch_path("a.csv"), JOB, false, &file, &err));
+    cr_assert_not(gw_metrics_file_open(scratch_path("a.csv"), JOB, 0, false, &file, &err));
     cr_assert_eq(err.code, GW_E_IO);
     good_blocks = -1;
     file = open_file("a.csv", false);
@@ -382,7 +404,7 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
     gw_log_set_sink(sink, NULL);
     for (int life = 0; life < 2; life++) {
         gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), &err);
-        cr_assert(metrics != NULL && gw_metrics_begin(metrics, JOB, false, &err), "%s", err.text);
+        cr_assert(metrics != NULL && gw_metrics_begin(metrics, JOB, 0, false, &err), "%s", err.text);
         limit_files(life == 0 ? 10 : RLIM_INFINITY);
         for (uint64_t step = 1; step <= 20; step++) {
             gw_metrics_row one = row(step, "loss=1");

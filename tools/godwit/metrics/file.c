@@ -122,15 +122,19 @@ static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, g
     return true;
 }
 
-/* Reads the step of a row, which must be of this job. */
-static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, gw_err *err) {
+/* Reads the step of a row, and whether it stays: it is of this job, or of the one from whose state this job goes on
+ * and not of a later step. Rows of another job are an error where this job goes on from nothing. */
+static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, bool *stays,
+                     gw_err *err) {
     char line[ROW_BEGIN + 1] = "";
     const char *job;
     size_t count = end - begin < ROW_BEGIN ? (size_t)(end - begin) : ROW_BEGIN;
     if (!read_at(file, line, count, begin, err)) return false;
     line[count] = '\0';
     if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
-    if (strncmp(job, file->job, strlen(file->job)) == 0) return true;
+    bool own = strncmp(job, file->job, strlen(file->job)) == 0;
+    *stays = own || *step <= file->first_step;
+    if (own || file->first_step > 0) return true;
     return gw_fail(err, GW_E_INVALID,
                    "%s: the file holds rows of another job (%.8s, this job is %s); give another file, or "
                    "remove this one",
@@ -143,16 +147,17 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
     gw_metrics_file found = *file;
     struct stat stat;
     uint64_t whole, rows, begin, step;
+    bool stays;
     if (fstat(file->fd, &stat) != 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
     if (!find_begin(file, 0, (uint64_t)stat.st_size + 1, &whole, err)) return false;
     if (!scan_header(&found, whole, &rows, err)) return false;
-    if (rows < whole && !scan_row(file, rows, whole, &step, err)) return false;
+    if (rows < whole && !scan_row(file, rows, whole, &step, &stays, err)) return false;
     found.last = 0;
     found.end = whole;
     while (found.last == 0 && found.end > rows) {
         if (!find_begin(file, rows, found.end, &begin, err)) return false;
-        if (!scan_row(file, begin, found.end, &step, err)) return false;
-        if (step < before)
+        if (!scan_row(file, begin, found.end, &step, &stays, err)) return false;
+        if (step < before && stays)
             found.last = step;
         else
             found.end = begin;
@@ -210,7 +215,9 @@ bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err) 
     return good;
 }
 
-bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, gw_err *err) {
+bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, uint64_t first_step, bool fresh,
+                           gw_err *err) {
+    file->first_step = first_step;
     snprintf(file->job, sizeof file->job, "%s", job);
     GW_ASSERT(strlen(file->job) == sizeof file->job - 1);
     if (!scan(file, UINT64_MAX, err)) return false;
@@ -218,9 +225,10 @@ bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, g
     return true;
 }
 
-bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err) {
+bool gw_metrics_file_open(const char *path, const char *job, uint64_t first_step, bool fresh,
+                          gw_metrics_file *file, gw_err *err) {
     if (!gw_metrics_file_hold(path, file, err)) return false;
-    if (gw_metrics_file_begin(file, job, fresh, err)) return true;
+    if (gw_metrics_file_begin(file, job, first_step, fresh, err)) return true;
     gw_metrics_file_close(file);
     return false;
 }
@@ -435,7 +443,7 @@ static bool add_csv(gw_metrics_file *file, const gw_metrics_row *row, gw_err *er
 /* Opens a new file of that name: log rotation has moved the old one away or removed it. */
 static bool reopen(gw_metrics_file *file, gw_err *err) {
     gw_metrics_file named;
-    if (!gw_metrics_file_open(file->path, file->job, false, &named, err)) return false;
+    if (!gw_metrics_file_open(file->path, file->job, file->first_step, false, &named, err)) return false;
     gw_log(GW_INFO, "metrics", "%s was moved away; further rows go to a new file of that name", file->path);
     gw_metrics_file_close(file);
     *file = named;

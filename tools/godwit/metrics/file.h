@@ -34,7 +34,8 @@ typedef struct gw_metrics_row {
 typedef struct gw_metrics_file {
     gw_metrics_format format;
     char *path;
-    char job[9]; /* the first digits of the job's id; empty before gw_metrics_file_begin */
+    char job[9];         /* the first digits of the job's id; empty before gw_metrics_file_begin */
+    uint64_t first_step; /* steps done in the state from which the job goes on; 0: it goes on from none */
     int fd;
     bool torn;          /* there may be bytes behind the last whole row */
     uint64_t end, last; /* bytes of the whole rows; step of the last row, 0 = there is none */
@@ -49,11 +50,15 @@ bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *e
  * (GW_E_INVALID), or another process has it open (GW_E_DENIED). */
 bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err);
 /* Prepares the file for rows of this job (8 hexadecimal digits). Rows of an earlier life of the job stay,
- * except for an incomplete last line; with `fresh` no row stays. What does not stay is cut off when the
- * first row is added. Fails when there are rows of another job (GW_E_INVALID). */
-bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, bool fresh, gw_err *err);
+ * except for an incomplete last line; with `fresh` no row stays. If the job goes on from the state of another
+ * one after `first_step` steps, rows up to that step stay, whatever their job: together they are the whole
+ * way to the job's state. What does not stay is cut off when the first row is added. Fails when there are rows
+ * of another job and first_step is 0 (GW_E_INVALID). */
+bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, uint64_t first_step, bool fresh,
+                           gw_err *err);
 /* Calls gw_metrics_file_hold and gw_metrics_file_begin. On failure there is nothing to close. */
-bool gw_metrics_file_open(const char *path, const char *job, bool fresh, gw_metrics_file *file, gw_err *err);
+bool gw_metrics_file_open(const char *path, const char *job, uint64_t first_step, bool fresh,
+                          gw_metrics_file *file, gw_err *err);
 void gw_metrics_file_close(gw_metrics_file *file);
 
 /* Adds a row. It replaces rows of this and later steps, which an earlier life wrote before it ended

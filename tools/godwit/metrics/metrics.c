@@ -39,8 +39,8 @@ gw_metrics *gw_metrics_open(const char *path, gw_err *err) {
     return NULL;
 }
 
-bool gw_metrics_begin(gw_metrics *metrics, const char *job, bool fresh, gw_err *err) {
-    return gw_metrics_file_begin(&metrics->file, job, fresh, err) || gw_fail_in(err, "--metrics");
+bool gw_metrics_begin(gw_metrics *metrics, const char *job, uint64_t first_step, bool fresh, gw_err *err) {
+    return gw_metrics_file_begin(&metrics->file, job, first_step, fresh, err) || gw_fail_in(err, "--metrics");
 }
 
 void gw_metrics_close(gw_metrics *metrics) {

@@ -12,7 +12,7 @@ typedef struct gw_metrics gw_metrics;
 /* Opens the file as gw_metrics_file_hold does, and starts the thread. Returns NULL on failure. */
 gw_metrics *gw_metrics_open(const char *path, gw_err *err);
 /* Calls gw_metrics_file_begin, before the first row. */
-bool gw_metrics_begin(gw_metrics *metrics, const char *job, bool fresh, gw_err *err);
+bool gw_metrics_begin(gw_metrics *metrics, const char *job, uint64_t first_step, bool fresh, gw_err *err);
 /* Writes the rows that wait, and ends the thread. NULL is allowed. */
 void gw_metrics_close(gw_metrics *metrics);
 

@@ -89,7 +89,8 @@ static bool begin_metrics(gw_node *node, gw_err *err) {
     if (node->metrics == NULL) return true;
     gw_hex(node->job.id.bytes, 4, job);
     gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
-    return gw_metrics_begin(node->metrics, job, node->options->fresh, err);
+    const uint64_t first_step = node->job.params.origin != NULL ? node->job.origin.step : 0;
+    return gw_metrics_begin(node->metrics, job, first_step, node->options->fresh, err);
 }
 
 /* The device and its memory. */

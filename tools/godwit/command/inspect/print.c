@@ -82,6 +82,26 @@ static void print_padded(FILE *out, const char *text, int width) {
     if (shown < width) fprintf(out, "%*s", width - shown, "");
 }
 
+static const char *param_of(const gw_manifest *manifest, const char *name) {
+    for (uint32_t i = 0; i < manifest->param_count; i++)
+        if (strcmp(manifest->params[i].name, name) == 0) return manifest->params[i].value;
+    return NULL;
+}
+
+/* Prints `before` and the state from which the job of a manifest went on, "step 27 of job b0296ede"; nothing if it began
+ * with its own first state. */
+static void print_parent(FILE *out, const char *before, const gw_manifest *manifest, const char *after) {
+    const char *job = param_of(manifest, "parent"), *step = param_of(manifest, "parent-step");
+    if (job == NULL || step == NULL) return;
+    fprintf(out, "%sstep ", before);
+    print_safe(out, step, 20);
+    fputs(" of job ", out);
+    char id[9];
+    snprintf(id, sizeof id, "%s", job);
+    print_safe(out, id, 8);
+    fputs(after, out);
+}
+
 static const char *plural(uint32_t count) {
     return count == 1 ? "" : "s";
 }
@@ -97,8 +117,10 @@ void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *ca
         snprintf(held, sizeof held, "%u/%u", here[i], m->chunk_count);
         fprintf(out, "%9" PRIu64 "  ", m->step);
         print_padded(out, m->job_name, 9);
-        fprintf(out, " %s  %s %9s %9s  %s\n", id, root, size_text(m->state_bytes, size), held,
+        fprintf(out, " %s  %s %9s %9s  %s", id, root, size_text(m->state_bytes, size), held,
                 time_text(m->created_ms, when));
+        print_parent(out, ", from ", m, "");
+        fputs("\n", out);
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) fprintf(out, "damaged: %s\n", catalog->bad[i].err.text);
 }
@@ -184,6 +206,7 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
     fprintf(out, "saved        %s", time_text(m->created_ms, when));
     if (m->epoch != 0) fprintf(out, ", in view %" PRIu64, m->epoch);
     fputs("\n", out);
+    print_parent(out, "went on from ", m, "\n");
     for (uint32_t i = 0; i < m->param_count; i++) {
         fputs(i == 0 ? "parameters   " : "             ", out);
         print_safe(out, m->params[i].name, 24);
