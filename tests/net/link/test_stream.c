@@ -630,6 +630,77 @@ Test(stream, a_detached_stream_goes_on_where_it_was) {
     close_world(&w);
 }
 
+static bool one_came_back(void *context) {
+    return ((world *)context)->dialled.messages == 1;
+}
+
+/* The accepted end of a sealed stream moves to another loop, as to a loop of another thread. */
+Test(stream, a_detached_stream_goes_on_on_another_loop) {
+    world w;
+    gw_err err;
+    static gw_detached d;
+    connect_world(&w, "1", GW_STREAM_CLIENT);
+    gw_stream_events events = events_of(&w.accepted);
+    gw_loop *other = gw_loop_open(&err);
+    flock_need(gw_stream_detach(w.accepted.stream, &d, &err), &err);
+    w.accepted.stream = gw_stream_attach(other, &d, &events, &err);
+    flock_need(w.accepted.stream != NULL, &err);
+    cr_assert(gw_peer_id_equal(&gw_stream_remote(w.accepted.stream)->id, &w.client.identity.id));
+    send_to(w.dialled.stream, "there", 5);
+    flock_turn_until(other, one_came, &w);
+    cr_assert_arr_eq(w.accepted.last, "there", 5);
+    send_to(w.accepted.stream, "back", 4);
+    flock_turn_until(w.loop, one_came_back, &w);
+    cr_assert_arr_eq(w.dialled.last, "back", 4);
+    gw_stream_close(w.accepted.stream);
+    w.accepted.stream = NULL;
+    flock_turn_until(w.loop, dialled_over, &w);
+    gw_loop_close(other);
+    close_world(&w);
+}
+
+/* A record has begun to arrive before the stream moves: the other side was to wait. */
+Test(stream, a_stream_with_bytes_read_ahead_moves_to_no_other_loop) {
+    world w;
+    gw_err err;
+    uint8_t two[128];
+    static gw_detached d;
+    open_world(&w, "1", "1");
+    raw *r = raw_connect(&w, GW_STREAM_DATA);
+    flock_need(gw_record_seal(&r->seal, "one", 3, false, two, &err), &err);
+    size_t first = gw_record_bytes(&r->seal, 3);
+    flock_need(gw_record_seal(&r->seal, "two", 3, false, two + first, &err), &err);
+    cr_assert_eq(send(r->fd, two, first + 6, MSG_NOSIGNAL), (ssize_t)first + 6);
+    flock_turn_until(w.loop, one_came, &w);
+    gw_stream_events events = events_of(&w.accepted);
+    flock_need(gw_stream_detach(w.accepted.stream, &d, &err), &err);
+    w.accepted.stream = NULL;
+    cr_assert_null(gw_stream_attach(w.loop, &d, &events, &err));
+    cr_assert_eq(err.code, GW_E_PEER);
+    cr_assert_eq(d.fd, -1);
+    raw_close(r);
+    close_world(&w);
+}
+
+/* Two ends of a pair of Unix sockets, which have no addresses. */
+Test(stream, a_socket_that_is_connected_already_may_be_dialled_on) {
+    world w;
+    gw_err err;
+    int ends[2];
+    const gw_addr nowhere = {0};
+    open_world(&w, "", "");
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    gw_stream_events dials = events_of(&w.dialled), answers = events_of(&w.accepted);
+    w.accepted.stream = gw_stream_answer(w.loop, &w.server.local, ends[0], &nowhere, &answers, &err);
+    w.dialled.stream = gw_stream_dial_on(w.loop, &w.client.local, ends[1], GW_STREAM_CLIENT, &dials, &err);
+    flock_need(w.accepted.stream != NULL && w.dialled.stream != NULL, &err);
+    flock_turn_until(w.loop, both_ready, &w);
+    cr_assert_eq(w.accepted.remote.kind, GW_STREAM_CLIENT);
+    send_to(w.dialled.stream, "one", 3);
+    flock_turn_until(w.loop, one_came, &w);
+    close_world(&w);
+}
+
 /* Whether this system lets a socket choose when lost packets are sent again. */
 static bool repeats_can_be_set(int fd) {
     enum { RTO_MIN_US = 45 }; /* TCP_RTO_MIN_US */

@@ -143,6 +143,43 @@ Test(fetch, what_was_quarantined_for_nothing_is_served) {
     provider.release(provider.context, bytes, length);
 }
 
+/* The number of chunks that are said to be here; UINT32_MAX: nothing is said. */
+static uint32_t told_held(uint64_t step, const gw_hash *root, uint32_t chunk_count) {
+    const gw_hash name = gw_held_name(step, root);
+    gw_fetch_provider provider = gw_server_provider(&server);
+    const void *bytes;
+    uint64_t length;
+    gw_set held;
+    if (look_up(&name, &bytes, &length) != GW_OP_OK) return UINT32_MAX;
+    cr_assert_leq(length, GW_HELD_BYTES(chunk_count));
+    cr_assert(gw_held_decode(bytes, length, &held, &err), "%s", err.text);
+    cr_assert_not(gw_held_decode(bytes, length - 1, &(gw_set){0}, &err));
+    provider.release(provider.context, bytes, length);
+    cr_assert_eq(held.size, chunk_count);
+    uint32_t count = gw_set_count(&held);
+    gw_set_free(&held);
+    return count;
+}
+
+Test(fetch, a_peer_tells_which_chunks_of_a_checkpoint_it_has) {
+    gw_hash zeros = rig_save_zeros(10, RIG_JOB, 3), other = rig_save_zeros(20, RIG_JOB + 1, 3);
+    cr_assert_eq(told_held(10, &zeros, 3), 0);
+    gw_store_item item = {.bytes = calloc(1, GW_CHUNK_BYTES), .length = GW_CHUNK_BYTES};
+    gw_blake2b(item.bytes, item.length, item.name.bytes, sizeof item.name.bytes);
+    cr_assert(gw_store_put(server.store, 1, &item, 1, &err), "%s", err.text);
+    cr_assert_eq(told_held(10, &zeros, 3), 3, "all three are zeros");
+    cr_assert_eq(told_held(11, &zeros, 3), UINT32_MAX, "there is no such checkpoint");
+    cr_assert_eq(told_held(20, &other, 3), UINT32_MAX, "another job's");
+    free((void *)(uintptr_t)item.bytes);
+}
+
+Test(fetch, only_a_hash_is_the_name_of_a_chunk) {
+    const gw_hash root = {{1}}, state = gw_state_chunk_name(1, 2, 3), manifest = gw_manifest_name(1, &root),
+                  held = gw_held_name(1, &root);
+    cr_assert(gw_name_is_chunk(&root));
+    cr_assert(!gw_name_is_chunk(&state) && !gw_name_is_chunk(&manifest) && !gw_name_is_chunk(&held));
+}
+
 enum { STEP = 10, FINGERPRINT = 5 };
 
 /* A file that a reader cannot open before a writer opens it. */
@@ -215,4 +252,74 @@ Test(fetch, a_state_is_served_to_who_asks_for_that_one_only) {
             if (status == GW_OP_OK) provider.release(provider.context, bytes, length);
         }
     }
+}
+
+/* Fetches from a peer whose answers are the test's: each operation ends with the next of these, or waits. */
+enum { POSTS = 8 };
+static struct {
+    const gw_op_status *ends; /* GW_OP_FENCED stands for no answer */
+    uint32_t posted, waiting;
+    gw_data_op *ops[POSTS];
+    void *buffers[POSTS];
+} peer;
+
+void __wrap_gw_data_links_post(gw_data_links *links, gw_op *request, gw_data_op *op);
+void __wrap_gw_data_links_post(gw_data_links *links, gw_op *request, gw_data_op *op) {
+    (void)links;
+    gw_op_status status = peer.ends[peer.posted++];
+    cr_assert_eq(request->kind, GW_OP_FETCH);
+    if (status == GW_OP_FENCED) {
+        peer.ops[peer.waiting] = op;
+        peer.buffers[peer.waiting++] = request->buffer;
+        return;
+    }
+    if (status == GW_OP_OK) memcpy(request->buffer, "come", 4);
+    op->done(op, &(gw_completion){.status = status, .value = 4});
+}
+
+static bool fetch_aside(gw_fetcher *fetcher, char bytes[4]) {
+    const gw_peer_id id = {{1}};
+    const gw_hash name = {{2}};
+    uint64_t length = 0;
+    return gw_fetch_aside(fetcher, &id, &name, bytes, 4, &length, &err) && length == 4;
+}
+
+Test(fetch, what_a_change_of_view_has_abandoned_is_fetched_again) {
+    static const gw_op_status ends[] = {GW_OP_UNKNOWN, GW_OP_OK,       GW_OP_UNKNOWN,    GW_OP_UNKNOWN,
+                                        GW_OP_UNKNOWN, GW_OP_NOTFOUND, GW_OP_UNREACHABLE};
+    gw_fetcher fetcher = {.time_scale_percent = 100};
+    char bytes[4];
+    peer.ends = ends;
+    cr_assert(fetch_aside(&fetcher, bytes), "%s", err.text);
+    cr_assert_arr_eq(bytes, "come", 4);
+    cr_assert_not(fetch_aside(&fetcher, bytes), "three times in a row");
+    cr_assert_eq(err.code, GW_E_PEER);
+    cr_assert_not(fetch_aside(&fetcher, bytes));
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
+    cr_assert_not(fetch_aside(&fetcher, bytes));
+    cr_assert_eq(err.code, GW_E_PEER);
+    cr_assert_eq(peer.posted, 7);
+    cr_assert_eq(atomic_load(&fetcher.aside), 0);
+}
+
+/* The patience is a hundredth of the usual. */
+Test(fetch, a_silent_peer_is_left_with_memory_of_its_own_and_not_with_much) {
+    static const gw_op_status ends[] = {GW_OP_FENCED, GW_OP_FENCED, GW_OP_FENCED, GW_OP_FENCED, GW_OP_OK};
+    gw_fetcher fetcher = {.time_scale_percent = 1};
+    char bytes[4];
+    peer.ends = ends;
+    for (uint32_t i = 1; i <= 4; i++) {
+        cr_assert_not(fetch_aside(&fetcher, bytes));
+        cr_assert_eq(err.code, GW_E_PEER);
+        cr_assert_eq(atomic_load(&fetcher.aside), i);
+    }
+    cr_assert_not(fetch_aside(&fetcher, bytes));
+    cr_assert_eq(peer.posted, 4, "the fifth was not begun");
+    for (uint32_t i = 0; i < 4; i++) { /* its answers come late */
+        memcpy(peer.buffers[i], "late", 4);
+        peer.ops[i]->done(peer.ops[i], &(gw_completion){.status = GW_OP_OK, .value = 4});
+    }
+    cr_assert_eq(atomic_load(&fetcher.aside), 0);
+    cr_assert(fetch_aside(&fetcher, bytes), "%s", err.text);
+    cr_assert_arr_eq(bytes, "come", 4);
 }
