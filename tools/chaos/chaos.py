@@ -17,8 +17,9 @@ once. The program needs root. Exit code 0 means:
   --seed K       decides which faults strike, where and when (default 1)
   --peers N      the number of peers (default 4)
   --kinds A,B    make only faults of these kinds
-  --job NAME     synthetic (default: shards that sleep), busy (shards that keep a processor busy), digits (MNIST) or gpt
-                 (Shakespeare; its exported model is compared as well); the last two need data in GODWIT_TEST_DATA
+  --job NAME     synthetic (default: shards that sleep), busy (shards that keep a processor busy), program (shards that
+                 worker processes compute), digits (MNIST) or gpt (Shakespeare; its exported model is compared as well);
+                 the last two need data in GODWIT_TEST_DATA
   --majority     run the job with --quorum majority
   --verify PART  let that share of the shards be computed twice, like 5%
   --judge        also fail if fewer than 80 % of the faults that were due have struck, if they were of fewer than 10

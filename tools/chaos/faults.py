@@ -91,6 +91,29 @@ class Kill(Fault):
         self.chaos.start_again(self.peer)
 
 
+class KillWorker(Fault):
+    name = "kill a worker"
+    weight = 3.0  # it costs a shard, and not a peer
+
+    @staticmethod
+    def missing(chaos):
+        return None if chaos.job.has_workers else "the job has no processes of its own"
+
+    def begin(self):
+        if self.victim() is None:
+            return None
+        children = []
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for task in os.listdir(f"/proc/{self.peer.process.pid}/task"):
+                with open(f"/proc/{self.peer.process.pid}/task/{task}/children") as file:
+                    children += file.read().split()
+        if not children:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(self.rng.choice(children)), signal.SIGKILL)
+        return f"a worker of peer {self.peer.number} is killed"
+
+
 class Wipe(Kill):
     name = "kill, disk lost"
 
@@ -475,5 +498,5 @@ class Clock(Setting):
         return f"the wall clock of peer {self.place.number} steps by {step} s"
 
 
-PROCESSES = [Kill, Wipe, PowerLoss, Stop, Starve, Descriptors, Memory, Clock]
+PROCESSES = [Kill, KillWorker, Wipe, PowerLoss, Stop, Starve, Descriptors, Memory, Clock]
 KINDS = [*PROCESSES, Cut, CutOneWay, Flap, Delay, SlowLink, Drop, FullDisk, Corrupt]

@@ -27,6 +27,7 @@ class Job:
     step_s: float = None  # how long the shards of a step sleep in all, if they do nothing else
     quick: tuple = ()  # options with which it computes the same bytes sooner
     exported: bool = False  # whether its model is compared as well
+    has_workers: bool = False  # whether processes of their own compute its shards
 
 
 def data(*path):
@@ -58,7 +59,16 @@ def gpt():
     return Job(options, "3s", "a real job, which computes on processors that peers share", exported=True)
 
 
-JOBS = {"synthetic": sleeping, "busy": busy, "digits": digits, "gpt": gpt}
+def program():
+    binary = os.path.abspath(os.path.join("build", "logistic"))
+    if not os.path.exists(binary):
+        raise LookupError(f"{binary} is not there (ninja chaos builds it)")
+    options = ["program", "--program", binary, "--args", "0 60000"]
+    measured = "shards that worker processes compute, on processors that peers share"
+    return Job(options, "3s", measured, has_workers=True)
+
+
+JOBS = {"synthetic": sleeping, "busy": busy, "digits": digits, "gpt": gpt, "program": program}
 
 
 def endless(job, peers, majority=False, verify="off"):

@@ -3,7 +3,9 @@
  * number. The update has two parts, weights and bias, and stops the job by itself where the loss is small.
  *
  *     cc -O2 -o logistic tools/examples/logistic.c -lm
- *     godwit run program --program ./logistic --dir a -- UPDATES */
+ *     godwit run program --program ./logistic --dir a -- UPDATES [SAMPLES]
+ *
+ * With 0 updates the job has no end. SAMPLES are those of a shard. */
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
@@ -15,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FEATURES = 16, SHARDS = 6, SAMPLES = 200 /* of a shard */, EVERY = 25 };
+enum { FEATURES = 16, SHARDS = 6, EVERY = 25 };
 enum { MOST = 65536, WELCOME = 1, INIT, ARENAS, SHARD, PART, ONCE, AFTER, FORK, FINISH, LEAVE };
 enum { HELLO = 64, OPTIONS, TENSORS, IDENTITY, DESCRIBED, DONE, UPDATED };
 enum {
@@ -51,7 +53,7 @@ static int tie;
 static unsigned char message[MOST];
 static size_t length, position;
 static int descriptors[3], descriptor_count;
-static uint64_t seed;
+static uint64_t seed, updates = 200, samples = 200;
 
 /* Writing and reading the fields of a message; all machines that this runs on are little-endian. */
 static void put(const void *bytes, size_t count) {
@@ -137,7 +139,7 @@ static void put_tensor(int role, int dtype, int flags, int frac_bits, uint32_t p
     put_text(name);
 }
 
-static void describe(uint64_t updates) {
+static void describe(void) {
     const uint32_t constant = 0xfffffffd, alike = 0xfffffffe, once = 0xffffffff;
     const int both = TRAIN | EVALUATE, gradient = TRAIN | NORM | BY_WEIGHT;
     begin(OPTIONS);
@@ -173,8 +175,8 @@ static void compute_shard(const state *s, own *o) {
     (void)get(8);
     uint64_t update = get(8), phase = get(1), shard = get(4), shards = get(4);
     memset(o, 0, sizeof *o);
-    for (uint64_t i = 0; i < SAMPLES; i++) {
-        uint64_t sample = phase == 2 ? ~(shard * SAMPLES + i) : (update * shards + shard) * SAMPLES + i;
+    for (uint64_t i = 0; i < samples; i++) {
+        uint64_t sample = phase == 2 ? ~(shard * samples + i) : (update * shards + shard) * samples + i;
         double sum = s->bias, truth = 0.25, x[FEATURES];
         for (int k = 0; k < FEATURES; k++) {
             x[k] = noise(sample, (uint64_t)k + 1);
@@ -187,7 +189,7 @@ static void compute_shard(const state *s, own *o) {
         o->loss[0] -= log(label > 0 ? probability : 1 - probability);
         o->accuracy[0] += (sum > 0) == (truth > 0);
     }
-    o->samples[0] = SAMPLES;
+    o->samples[0] = (int64_t)samples;
     memset(o->present, 1, sizeof o->present);
 }
 
@@ -204,7 +206,8 @@ static void compute_part(const state *s, state *next, own *o) {
 
 int main(int argc, char **argv) {
     const char *number = getenv("GODWIT_WORKER_FD");
-    uint64_t updates = argc > 1 ? strtoull(argv[1], NULL, 10) : 200;
+    if (argc > 1) updates = strtoull(argv[1], NULL, 10);
+    if (argc > 2) samples = strtoull(argv[2], NULL, 10);
     tie = number != NULL ? atoi(number) : -1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (tie < 0 || receive() != WELCOME) {
@@ -216,7 +219,7 @@ int main(int argc, char **argv) {
     begin(HELLO);
     put_u32((uint32_t)getpid()), put_text(""), put_text("logistic 1");
     send_it();
-    describe(updates);
+    describe();
     const state *s = NULL;
     state *next = NULL, *first;
     own *o = NULL;
@@ -237,7 +240,7 @@ int main(int argc, char **argv) {
         } else if (kind == ONCE) {
             next->updates_in_a_row = o->loss[0] < 0.1 ? (unsigned char)(s->updates_in_a_row + 1) : 0;
             begin(UPDATED);
-            put_u8(next->updates_in_a_row >= 10);
+            put_u8(updates > 0 && next->updates_in_a_row >= 10);
             send_it();
             continue;
         } else if (kind == FINISH) {
