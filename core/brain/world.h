@@ -50,6 +50,16 @@ typedef enum gw_link_end {
     GW_LINK_REFUSED, /* every address of the peer refused a connection: that process is gone */
 } gw_link_end;
 
+/* Why a worker process ended: a process that computes shards for a peer. */
+typedef enum gw_worker_loss {
+    GW_WORKER_CRASHED =
+        1,             /* by itself: a signal for a fault of its own, an exit, a breach of what it must keep
+                              to; or it hung, and its peer killed it */
+    GW_WORKER_STARVED, /* the kernel killed it for lack of memory */
+    GW_WORKER_KILLED,  /* somebody else killed it */
+    GW_WORKER_DROPPED, /* its peer killed it, as nobody needs the shard any more that it computed */
+} gw_worker_loss;
+
 /* Events. The comment beside a kind names the members of gw_event that mean something for it. */
 
 typedef enum gw_event_kind {
@@ -93,6 +103,10 @@ typedef enum gw_event_kind {
                            doing. It cannot go on, and no shard counts as the cause of its end */
     GW_EV_SHARD_LOST,   /* text, shard_lost: a worker has claimed the shard and will not begin it, as its
                            payload cannot be had; comes before the SEALED that leaves the shard out */
+    GW_EV_WORKER_LOST,  /* text, worker_lost: a worker process has ended while it computed a shard, of which
+                          nothing was added. The shard stays claimed, and another process computes it, unless it
+                          is given back: then it comes before the SEALED that leaves the shard out, or the
+                          FROZEN that names it as claimed may have come before */
     GW_EV_SEEDS,        /* seeds: where the seeds are now; replaces what earlier events named */
     GW_EV_STOP,         /* the user asks for an end of the whole job, after a checkpoint */
     GW_EV_LEAVE,        /* the user asks this peer to leave politely */
@@ -192,6 +206,13 @@ typedef struct gw_event {
         struct {
             uint32_t shard;
         } shard_lost;
+        struct {
+            gw_worker_loss kind;
+            uint64_t step;
+            uint32_t shard;
+            uint32_t serial; /* of the process: from 1 on, and of no other process of this life of the peer */
+            bool given_back; /* no process of this peer computes the shard in this deal any more */
+        } worker_lost;
         struct {
             const gw_addr *addrs;
             uint32_t count;

@@ -99,6 +99,20 @@ static void work_on(world *w, uint32_t i) {
             continue;
         }
         b->in_flight = (int)shard;
+        if (f.kind == WRONG) { /* its first worker process ends at it, or the second as well */
+            world_post(w, i, f.delay_ns,
+                       (gw_event){.kind = GW_EV_WORKER_LOST,
+                                  .text = "it ended",
+                                  .worker_lost.kind = 1 + (gw_worker_loss)(shard % GW_WORKER_DROPPED),
+                                  .worker_lost.step = b->accumulator_step,
+                                  .worker_lost.shard = shard,
+                                  .worker_lost.serial = ++b->processes,
+                                  .worker_lost.given_back = b->processes % 2 == 0});
+            if (b->processes % 2 == 0) {
+                b->in_flight = -1;
+                continue;
+            }
+        }
         if (b->careful) world_post(w, i, 0, (gw_event){.kind = GW_EV_CLAIM, .claim.shard = shard});
         gw_event event = {.kind = f.kind == FAILS ? GW_EV_SHARD_FAILED : GW_EV_DEVICE_LOST,
                           .text = "as fate has it"};

@@ -46,6 +46,7 @@ typedef struct world_brain {
     uint8_t adds[WORLD_SHARDS];
     uint32_t dealt[WORLD_SHARDS], dealt_count; /* shards by position */
     int in_flight;                             /* a shard, or -1 */
+    uint32_t processes;                        /* worker processes that have ended, in all lives */
     bool careful, dry, bad;                    /* bad: an element of its sum is not finite */
     gw_token sealing, reducing, applying, loading;
     uint64_t reduce_step;

@@ -4,7 +4,11 @@
  * comes back, it reports the same itself (gw_peer_config.fell); a peer that gives up names its shard in its
  * last words. These deaths are kept in the durable record, told with every vote and united in every
  * installation, so that they outlive the peers. Even if peers are started again whenever they crash, the
- * third life lost to a shard names it, on all peers alike (core/README.md, section 5). */
+ * third life lost to a shard names it, on all peers alike (core/README.md, section 5).
+ *
+ * Where worker processes compute the shards, a process that ends at one is such a life as well. Its peer lives
+ * on, has another process compute the shard, and gives the shard back after the second loss; then the flock
+ * deals it again. A peer alone thus comes to name a poison shard by its own worker processes. */
 #include "core/brain/members/poison.h"
 
 #include "core/base/assert.h"
@@ -118,17 +122,21 @@ static void list_shards(const gw_poison *poison, char *text, size_t capacity) {
 static void end_by(gw_peer *p, const gw_poison *poison) {
     char shards[100]; /* several, if they were computed together each time */
     list_shards(poison, shards, sizeof shards);
+    const gw_members_state *m = &p->members;
+    bool knows =
+        m->last_loss[0] != '\0' && m->last_loss_step == poison->step && m->last_loss_shard == poison->shard;
     if (poison->step == p->state.step) p->members.fatal_shard_plus_1 = poison->shard + 1;
     gw_peer_finish(p, GW_FINISH_FAILED, NULL,
                    "shard %s of step %" PRIu64
                    " is poison: every peer that computes it dies, fails or hangs (%" PRIu32
-                   " so far); when its data or code are mended, start every peer with --forget-losses",
-                   shards, poison->step, poison->lives);
+                   " so far%s%s); when its data or code are mended, start every peer with --forget-losses",
+                   shards, poison->step, poison->lives, knows ? "; here: " : "", knows ? m->last_loss : "");
 }
 
 static void judge(gw_peer *p, uint64_t step) {
     gw_poison poison;
-    if (gw_shard_deaths_poison(&p->members.deaths, step, &poison)) end_by(p, &poison);
+    bool alone = p->view.current.count <= 1;
+    if (gw_shard_deaths_poison(&p->members.deaths, step, alone, &poison)) end_by(p, &poison);
 }
 
 void gw_poison_unite(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
@@ -136,6 +144,24 @@ void gw_poison_unite(gw_peer *p, const gw_shard_deaths *losses, uint64_t step) {
     bool changed = gw_shard_deaths_unite(&p->members.deaths, losses);
     if (gw_shard_deaths_forget_before(&p->members.deaths, step) || changed) gw_peer_record_write(p);
     judge(p, step);
+}
+
+void gw_poison_worker_lost(gw_peer *p, const gw_event *event) {
+    const gw_shard_death loss = {.id = p->config.id,
+                                 .boot = p->config.incarnation.boot,
+                                 .serial = event->worker_lost.serial,
+                                 .step = event->worker_lost.step,
+                                 .shard = event->worker_lost.shard};
+    bool counts =
+        event->worker_lost.kind == GW_WORKER_CRASHED || event->worker_lost.kind == GW_WORKER_STARVED;
+    if (!counts || !gw_shard_deaths_add(&p->members.deaths, &loss)) return;
+    if (event->text != NULL) {
+        p->members.last_loss_step = loss.step;
+        p->members.last_loss_shard = loss.shard;
+        snprintf(p->members.last_loss, sizeof p->members.last_loss, "%s", event->text);
+    }
+    gw_peer_record_write(p);
+    judge(p, p->state.step);
 }
 
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event) {

@@ -91,7 +91,11 @@ typedef struct gw_members_state {
     gw_shard_deaths agreed;
     bool deaths_changed;  /* `deaths` differs from the record that was read at the start */
     uint32_t lost_claims; /* shards of this step that were claimed here and given back */
-    bool claims_old;      /* this process stood still in this step: claims of others may be out of date */
+    /* What is known of the last worker process of this peer that was lost, and its shard; "" = nothing. */
+    char last_loss[200];
+    uint64_t last_loss_step;
+    uint32_t last_loss_shard;
+    bool claims_old; /* this process stood still in this step: claims of others may be out of date */
     uint32_t fatal_shard_plus_1; /* the shard that made this peer give up, plus 1; 0 = none did */
     /* This peer has ended for a reason other than a shard: its device, its disk, other peers. */
     bool blameless;

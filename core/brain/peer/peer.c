@@ -391,6 +391,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_SHARD_LOST:
         gw_steps_shard_lost(p, event);
         break;
+    case GW_EV_WORKER_LOST:
+        gw_steps_worker_lost(p, event);
+        break;
     case GW_EV_SEEDS:
         on_seeds(p, event);
         break;

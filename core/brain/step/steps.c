@@ -34,6 +34,17 @@ enum {
 
 /* Dealing. */
 
+/* Asks for another view if this one counts on a shard that this peer has given back meanwhile. `missing` are the
+ * shards that are dealt; NULL: all are. */
+static void ask_again_for_owed(gw_peer *p, const gw_set *missing) {
+    uint32_t owed = p->step.owed_shard_plus_1;
+    p->step.owed_shard_plus_1 = 0;
+    if (owed == 0 || p->step.owed_step != p->state.step || missing == NULL || gw_set_has(missing, owed - 1))
+        return;
+    p->step.lacks_shard = true;
+    gw_agenda_change_view(p, "shard %u is given back", owed - 1);
+}
+
 void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     int rank = gw_peer_own_rank(p);
     GW_ASSERT(rank >= 0 && p->state.present && p->step.accumulator_step == p->state.step);
@@ -51,6 +62,7 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     bool all = missing == NULL || gw_set_count(missing) == missing->size;
     if (!all) deal->deal.list = gw_actions_copy_set(p->actions, missing);
     gw_verify_deal(p, deal);
+    ask_again_for_owed(p, all ? NULL : missing);
 }
 
 static void begin_whole_step(gw_peer *p) {
@@ -228,6 +240,21 @@ void gw_steps_shard_lost(gw_peer *p, const gw_event *event) {
     if (p->phase != GW_AT_COMPUTING && p->phase != GW_AT_SEALING) return;
     p->step.lacks_shard = true;
     gw_poison_give_back(p, event->shard_lost.shard, event);
+}
+
+/* The shard of a worker process that has ended may be one of an earlier step, or of an accumulator that was
+ * dropped meanwhile. */
+void gw_steps_worker_lost(gw_peer *p, const gw_event *event) {
+    if (event->worker_lost.step != p->state.step || p->step.accumulator_step != p->state.step) return;
+    gw_poison_worker_lost(p, event);
+    if (p->phase == GW_AT_OVER || !event->worker_lost.given_back) return;
+    if (p->phase == GW_AT_COMPUTING || p->phase == GW_AT_SEALING) {
+        p->step.lacks_shard = true;
+        gw_poison_give_back(p, event->worker_lost.shard, event);
+        return;
+    }
+    p->step.owed_shard_plus_1 = event->worker_lost.shard + 1;
+    p->step.owed_step = event->worker_lost.step;
 }
 
 /* Sealing and reducing. */

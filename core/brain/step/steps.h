@@ -23,6 +23,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event, bool newcomers);
 void gw_steps_reduced(gw_peer *p, const gw_event *event);
 void gw_steps_applied(gw_peer *p, const gw_event *event);
 void gw_steps_shard_lost(gw_peer *p, const gw_event *event);
+void gw_steps_worker_lost(gw_peer *p, const gw_event *event);
 void gw_steps_consider(gw_peer *p);
 /* The speed by which this peer is dealt shards; 0 = not known. */
 uint64_t gw_steps_speed(const gw_peer *p);

@@ -44,6 +44,12 @@ static void say_late(flock *f, uint32_t i) {
         expect_nothing(f, i, (gw_event){.kind = GW_EV_CLAIM}, "without a view");
     if (!is_at(f, i, "computing"))
         expect_nothing(f, i, (gw_event){.kind = GW_EV_SHARD_LOST}, "of a step that is over");
+    expect_nothing(f, i,
+                   (gw_event){.kind = GW_EV_WORKER_LOST,
+                              .worker_lost.kind = GW_WORKER_CRASHED,
+                              .worker_lost.step = UINT64_MAX - 1,
+                              .worker_lost.given_back = true},
+                   "of another step");
 }
 
 /* Runs to the end; `say` has its say to one peer after another in between. */

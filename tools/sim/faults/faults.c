@@ -273,6 +273,8 @@ static const sim_observer observer = {
 
 static const sim_hazards hazards = {.gives_up = sim_hazard_gives_up,
                                     .loses_payload = sim_hazard_loses_payload,
+                                    .loses_worker = sim_hazard_loses_worker,
+                                    .drops_worker = sim_hazard_drops_worker,
                                     .computes = sim_hazard_computes,
                                     .dies_of = sim_hazard_dies_of,
                                     .fails_probe = sim_hazard_fails_probe,
@@ -289,8 +291,9 @@ sim_faults *sim_faults_open(sim_cluster *c) {
     GW_ASSERT_MEMORY(f != NULL);
     f->damages = calloc(o->steps + 1u, sizeof *f->damages);
     f->gave_up = calloc(o->steps + 1u, sizeof *f->gave_up);
+    f->crashed = calloc(o->steps + 1u, sizeof *f->crashed);
     f->payloads = calloc(c->count, sizeof *f->payloads);
-    GW_ASSERT_MEMORY(f->damages != NULL && f->gave_up != NULL && f->payloads != NULL);
+    GW_ASSERT_MEMORY(f->damages != NULL && f->gave_up != NULL && f->crashed != NULL && f->payloads != NULL);
     c->hazards = &hazards;
     c->hazards_context = f;
     sim_observe(c, &observer, c);
@@ -314,6 +317,7 @@ sim_faults *sim_faults_open(sim_cluster *c) {
 void sim_faults_close(sim_faults *f) {
     free(f->damages);
     free(f->gave_up);
+    free(f->crashed);
     free(f->payloads);
     free(f);
 }

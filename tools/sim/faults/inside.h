@@ -5,12 +5,13 @@
 #include "tools/sim/faults/faults.h"
 
 struct sim_faults {
-    uint32_t *damages;    /* by step: its reductions that brought a damaged sum */
-    uint32_t *gave_up;    /* by step: the peers that gave up a shard of it */
-    uint64_t flap;        /* number of the cut that may flap now */
-    uint64_t steps_seen;  /* steps applied when the operator looked last */
-    uint32_t changes;     /* changes of bits on their way so far */
-    struct sim_payloads { /* by peer: shards of a step whose payload was not available, in this life */
+    uint32_t *damages;          /* by step: its reductions that brought a damaged sum */
+    uint32_t *gave_up;          /* by step: the peers that gave up a shard of it */
+    sim_worker_losses *crashed; /* by step: the shard at which worker processes end by chance, and how many */
+    uint64_t flap;              /* number of the cut that may flap now */
+    uint64_t steps_seen;        /* steps applied when the operator looked last */
+    uint32_t changes;           /* changes of bits on their way so far */
+    struct sim_payloads {       /* by peer: shards of a step whose payload was not available, in this life */
         uint64_t step;
         uint32_t lost;
     } * payloads;
@@ -29,6 +30,8 @@ void sim_crash_and_restart(sim_cluster *c, sim_peer *p);
 /* work.c */
 bool sim_hazard_gives_up(sim_cluster *c, sim_peer *p, uint32_t worker);
 bool sim_hazard_loses_payload(sim_cluster *c, sim_peer *p, uint32_t shard);
+bool sim_hazard_loses_worker(sim_cluster *c, sim_peer *p, uint32_t worker, gw_worker_loss *kind);
+bool sim_hazard_drops_worker(sim_cluster *c, sim_peer *p);
 bool sim_hazard_dies_of(sim_cluster *c, sim_peer *p, uint32_t shard);
 bool sim_hazard_fails_probe(sim_cluster *c, sim_peer *p, uint64_t step);
 bool sim_hazard_refuses(sim_cluster *c, sim_peer *p, gw_sim_fault kind);

@@ -84,11 +84,49 @@ bool sim_hazard_fails_probe(sim_cluster *c, sim_peer *p, uint64_t step) {
     return true;
 }
 
-/* The last shard of one step kills every peer that computes it. */
-bool sim_hazard_dies_of(sim_cluster *c, sim_peer *p, uint32_t shard) {
-    uint64_t step = p->m.accumulator.step;
+/* Whether a shard is the last one of the step whose last shard is poison. */
+static bool is_poison(const sim_cluster *c, uint64_t step, uint32_t shard) {
     uint32_t poison = c->options->poison_step;
-    if (poison == 0 || step != poison || shard != sim_shards(c->options, step) - 1) return false;
+    return poison != 0 && step == poison && shard == sim_shards(c->options, step) - 1;
+}
+
+/* By chance, fewer worker processes end at the shards of a step, by something that may be the shard's fault,
+ * than would make a shard poison, and all at one shard. */
+static bool crashes_by_chance(sim_cluster *c, uint64_t step, uint32_t shard) {
+    enum { MOST = GW_POISON_DEATHS - 1 };
+    sim_worker_losses *crashed = &sim_faults_of(c)->crashed[step];
+    double odds = c->options->worker_permille / 1000.0;
+    bool again = crashed->count > 0 && crashed->shard == shard;
+    if (crashed->count == MOST || (crashed->count > 0 && !again) || !sim_chance(c, again ? 0.5 : odds))
+        return false;
+    *crashed = (sim_worker_losses){shard, crashed->count + 1};
+    return true;
+}
+
+bool sim_hazard_loses_worker(sim_cluster *c, sim_peer *p, uint32_t worker, gw_worker_loss *kind) {
+    uint64_t step = p->m.accumulator.step;
+    uint32_t shard = p->m.workers[worker].shard;
+    if (c->options->worker_permille == 0) return false;
+    bool poison = is_poison(c, step, shard);
+    if (poison || (!c->calm && crashes_by_chance(c, step, shard)))
+        *kind = sim_chance(c, 0.5) ? GW_WORKER_CRASHED : GW_WORKER_STARVED;
+    else if (!c->calm && sim_chance(c, c->options->worker_permille / 1000.0))
+        *kind = GW_WORKER_KILLED;
+    else
+        return false;
+    c->result->faults[poison ? GW_SIM_POISON_DEATH : GW_SIM_LOST_WORKER]++;
+    sim_trace(c, "peer %u loses a worker process at shard %u", p->number, shard);
+    return true;
+}
+
+bool sim_hazard_drops_worker(sim_cluster *c, sim_peer *p) {
+    (void)p;
+    return c->options->worker_permille != 0 && sim_chance(c, 0.2);
+}
+
+/* A poison shard kills every peer that computes it, unless worker processes compute it. */
+bool sim_hazard_dies_of(sim_cluster *c, sim_peer *p, uint32_t shard) {
+    if (c->options->worker_permille != 0 || !is_poison(c, p->m.accumulator.step, shard)) return false;
     c->result->faults[GW_SIM_POISON_DEATH]++;
     sim_crash_and_restart(c, p);
     return true;

@@ -47,6 +47,7 @@ void sim_judges_close(sim_judges *j) {
     free(j->kept.keepers);
     free(j->views.of);
     free(j->poison.deaths);
+    free(j->poison.processes);
     free(j->ends.of);
     free(j);
 }

@@ -159,9 +159,19 @@ typedef struct sim_death { /* the end of a life */
     gw_set begun; /* shards of the step that this life had computed or begun */
 } sim_death;
 
+typedef struct sim_lost_process { /* a worker process that ended, perhaps by the shard's fault */
+    uint32_t peer, shard;
+    uint64_t step;
+} sim_lost_process;
+
 typedef struct sim_poison {
     sim_death *deaths; /* every life that ended in any way: other peers may not know how it ended */
     uint32_t count;
+    sim_lost_process *processes;
+    uint32_t process_count;
+    bool named;            /* some peer has ended and named a poison shard */
+    bool alone[SIM_PEERS]; /* by peer: as it ended, it was the only member of its view */
+    bool first[SIM_PEERS]; /* and it was the first to name a poison shard */
 } sim_poison;
 
 typedef struct sim_end {                /* events of a peer's life that may excuse its end */

@@ -118,6 +118,10 @@ const gw_sim_option gw_sim_option_table[] = {
      true},
     {"part", "PERMILLE", "sums for which a member's own part has changed in its memory", AT(part_permille), 0,
      1000, 0, 0, 0, true},
+    {"worker-loss", "PERMILLE",
+     "shards at which a worker process ends; where there are any, the shard of --poison-step ends worker "
+     "processes and no peers",
+     AT(worker_permille), 0, 1000, 0, 0, 0, true},
     {"lose", "PERMILLE", "claimed shards that are given back because their payload is not available",
      AT(lose_permille), 0, 1000, 0.25, 1, 5, true},
     {"verify", "PERMILLE", "shards that are computed twice", AT(verify_permille), 0, 1000, 0, 0, 0, false},
@@ -364,6 +368,15 @@ static void draw_bad_machines(gw_sim_options *o) {
     set_unset(&o->poison_step, poison ? poison_step : 0);
 }
 
+/* Draws worker processes that end, and a shard that ends each of them, by random numbers of its own. */
+static void draw_workers(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x30a4e4ULL);
+    bool on = gw_rng_unit(&rng) < 0.2, poison = gw_rng_unit(&rng) < 0.2;
+    uint32_t drawn = between(&rng, 1, 50), poison_step = between(&rng, 1, o->steps);
+    set_unset(&o->worker_permille, on ? drawn : 0);
+    if (o->worker_permille != 0 && poison) set_unset(&o->poison_step, poison_step);
+}
+
 /* Draws faults of the records of votes, by random numbers of its own. */
 static void draw_records(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ec04dULL);
@@ -466,6 +479,7 @@ void gw_sim_draw(gw_sim_options *o) {
     if (o->majority != 0 && !wipes) o->wipe_permille = draw_own(o, 0x3195ULL, 0.33, 20, 300);
     draw_core(o);
     set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
+    draw_workers(o);
     draw_bad_machines(o);
     draw_records(o);
     draw_data(o);

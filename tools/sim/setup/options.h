@@ -52,6 +52,7 @@ typedef struct gw_sim_options {
     uint32_t refuse_permille;     /* share of other operations of machines that fail, so that the peer ends */
     uint32_t names_permille;      /* share of the lives whose seeds are names that are looked up */
     uint32_t older_permille;      /* share of the lives that speak the version of gossip before */
+    uint32_t worker_permille;     /* a worker process ends while it computes a shard */
     uint32_t lose_permille;       /* a claimed shard is given back, because its payload is not available */
     uint32_t verify_permille;     /* share of the shards that are computed twice (--verify) */
     uint32_t wrong_permille;      /* share of one peer's contributions to such shards that are wrong */

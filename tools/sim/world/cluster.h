@@ -101,6 +101,12 @@ struct sim_sum {
     uint8_t *times; /* by shard: how often it was added; owned */
 };
 
+/* The worker processes of a peer that have ended at one shard of a step. */
+typedef struct sim_worker_losses {
+    uint32_t shard, count;
+} sim_worker_losses;
+enum { SIM_LOSSES = 4 }; /* shards of one step with such losses */
+
 typedef struct sim_worker {
     bool busy;
     bool again;   /* it computes a shard of another peer again, for the fingerprint */
@@ -146,6 +152,9 @@ typedef struct sim_memory {
     bool claiming, careful, dry_told;
     sim_worker workers[SIM_WORKERS];
     uint32_t turns;
+    uint32_t processes; /* worker processes that have ended; the serial of the last */
+    uint64_t loss_step; /* the step of `losses` */
+    sim_worker_losses losses[SIM_LOSSES];
     gw_token seal_token;
     uint64_t done, busy_ns; /* shards computed since the last SEALED, and the time spent on them */
 

@@ -7,6 +7,16 @@ static bool gives_up(sim_cluster *c, sim_peer *p, uint32_t worker) {
     return false;
 }
 
+static bool loses_worker(sim_cluster *c, sim_peer *p, uint32_t worker, gw_worker_loss *kind) {
+    (void)c, (void)p, (void)worker, (void)kind;
+    return false;
+}
+
+static bool drops_worker(sim_cluster *c, sim_peer *p) {
+    (void)c, (void)p;
+    return false;
+}
+
 static bool loses_payload(sim_cluster *c, sim_peer *p, uint32_t shard) {
     (void)c, (void)p, (void)shard;
     return false;
@@ -54,6 +64,8 @@ static uint32_t changes(sim_cluster *c, uint32_t from, uint32_t to) {
 const sim_hazards sim_no_hazards = {.gives_up = gives_up,
                                     .loses_payload = loses_payload,
                                     .computes = computes,
+                                    .loses_worker = loses_worker,
+                                    .drops_worker = drops_worker,
                                     .dies_of = loses_payload,
                                     .fails_probe = fails_probe,
                                     .refuses = refuses,

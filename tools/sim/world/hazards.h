@@ -4,6 +4,7 @@
 #ifndef GODWIT_TOOLS_SIM_WORLD_HAZARDS_H
 #define GODWIT_TOOLS_SIM_WORLD_HAZARDS_H
 
+#include "core/brain/world.h"
 #include "tools/sim/setup/result.h"
 
 #include <stdbool.h>
@@ -18,6 +19,10 @@ typedef struct sim_hazards {
     bool (*gives_up)(sim_cluster *c, sim_peer *p, uint32_t worker);
     /* Whether the payload of this shard is not available now. */
     bool (*loses_payload)(sim_cluster *c, sim_peer *p, uint32_t shard);
+    /* A worker begins a shard: whether its process will end at it, and why. */
+    bool (*loses_worker)(sim_cluster *c, sim_peer *p, uint32_t worker, gw_worker_loss *kind);
+    /* A shard is dropped while a worker computes it: whether the worker's process ends by that. */
+    bool (*drops_worker)(sim_cluster *c, sim_peer *p);
     /* Returns the contribution that the peer computes, which may be wrong. */
     uint64_t (*computes)(sim_cluster *c, const sim_peer *p, uint32_t shard);
     /* A shard is finished: whether the process has died at it. */

@@ -56,6 +56,8 @@ typedef struct sim_observer {
     /* after process_ends, for a process that had finished; observers may schedule its next life */
     void (*process_exited)(void *context, sim_peer *p);
     void (*mishap)(void *context, sim_peer *p, sim_mishap mishap);
+    /* its brain is about to hear of it */
+    void (*worker_lost)(void *context, sim_peer *p, const gw_event *event);
 
     /* Views and messages. */
     void (*view_installed)(void *context, sim_peer *p, const gw_view *view);

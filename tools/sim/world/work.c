@@ -90,10 +90,94 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
     return true;
 }
 
+static void compute(sim_cluster *c, sim_peer *p, uint32_t w);
+
+/* Counts a worker process that ended at a shard of the present step, also over a freeze. Returns how many there
+ * have been. */
+static uint32_t count_loss(sim_memory *m, uint32_t shard) {
+    sim_worker_losses *at = m->losses;
+    if (m->loss_step != m->accumulator.step) memset(m->losses, 0, sizeof m->losses);
+    m->loss_step = m->accumulator.step;
+    while (at->count > 0 && at->shard != shard) {
+        at++;
+        GW_ASSERT(at < m->losses + SIM_LOSSES);
+    }
+    at->shard = shard;
+    return ++at->count;
+}
+
+/* A worker process has ended at a shard. Another process computes the shard, unless two have ended at it. */
+static void worker_lost(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    enum { TRIES = 2 };
+    sim_memory *m = &p->m;
+    uint32_t w = (uint32_t)op->x;
+    sim_worker *worker = &m->workers[w];
+    gw_worker_loss kind = (gw_worker_loss)op->z;
+    if (!worker->busy || worker->turn != op->y) return; /* cancelled */
+    bool counts = kind == GW_WORKER_CRASHED || kind == GW_WORKER_STARVED;
+    bool back = counts && count_loss(m, worker->shard) >= TRIES;
+    gw_event event = {.kind = GW_EV_WORKER_LOST,
+                      .text = "a worker process ended",
+                      .worker_lost.kind = kind,
+                      .worker_lost.step = m->accumulator.step,
+                      .worker_lost.shard = worker->shard,
+                      .worker_lost.serial = ++m->processes,
+                      .worker_lost.given_back = back};
+    if (back) worker->busy = false;
+    c->result->faults[GW_SIM_GIVEN_BACK] += back;
+    c->result->faults[GW_SIM_OWED_SHARD] += back && m->fence.epoch == 0;
+    SIM_NOTIFY(c, worker_lost, p, &event);
+    if (back) SIM_NOTIFY(c, mishap, p, SIM_GAVE_UP_SHARD); /* more than it may give back end the peer */
+    sim_event(c, p, &event);
+    worker = &m->workers[w];
+    if (p->finished) return;
+    if (back) {
+        perhaps_sealed(c, p);
+        feed(c, p);
+    } else if (worker->busy && worker->turn == op->y) {
+        compute(c, p, w);
+    }
+}
+
+/* The process of a worker ends at its shard if it is to. */
+static bool ends_process(sim_cluster *c, sim_peer *p, uint32_t w) {
+    gw_worker_loss kind;
+    if (!c->hazards->loses_worker(c, p, w, &kind)) return false;
+    sim_op op = sim_op_to(p, worker_lost);
+    op.x = w;
+    op.y = p->m.workers[w].turn;
+    op.z = kind;
+    sim_later(c, shard_ns(c, p) / 2 + 1, &op);
+    return true;
+}
+
+/* A worker process was killed since its shard was dropped. */
+static void dropped(sim_cluster *c, sim_peer *p, const sim_op *op) {
+    gw_event event = {.kind = GW_EV_WORKER_LOST,
+                      .text = "its shard was dropped",
+                      .worker_lost.kind = GW_WORKER_DROPPED,
+                      .worker_lost.step = op->y,
+                      .worker_lost.shard = (uint32_t)op->x,
+                      .worker_lost.serial = ++p->m.processes};
+    SIM_NOTIFY(c, worker_lost, p, &event);
+    sim_event(c, p, &event);
+}
+
+static void drop(sim_cluster *c, sim_peer *p, sim_worker *worker, uint64_t step) {
+    if (worker->busy && c->hazards->drops_worker(c, p)) {
+        sim_op op = sim_op_to(p, dropped);
+        op.x = worker->shard;
+        op.y = step;
+        sim_later(c, 1000 * SIM_MS, &op);
+    }
+    worker->busy = false;
+}
+
 static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     sim_memory *m = &p->m;
     if (c->hazards->gives_up(c, p, w)) return;
     if (!m->workers[w].again && loses(c, p, &m->workers[w])) return;
+    if (ends_process(c, p, w)) return;
     if (!m->has_state || m->step != m->accumulator.step) {
         sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
                       p->number, m->accumulator.step, m->step);
@@ -258,6 +342,7 @@ static void freeze(sim_cluster *c, sim_peer *p, gw_token token) {
 }
 
 static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
+    uint64_t before = p->m.accumulator.step;
     sim_sum_free(&p->m.accumulator);
     bool over = action->step >= c->options->steps; /* nothing is computed from the last state */
     uint32_t shards = over ? 0 : sim_shards(c->options, action->step);
@@ -267,7 +352,7 @@ static void begin_step(sim_cluster *c, sim_peer *p, const gw_action *action) {
     p->m.accumulator = (sim_sum){.there = true, .step = action->step, .shards = shards};
     p->m.accumulator.times = calloc(shards + 1u, 1);
     GW_ASSERT_MEMORY(p->m.accumulator.times != NULL);
-    for (int w = 0; w < SIM_WORKERS; w++) p->m.workers[w].busy = false;
+    for (int w = 0; w < SIM_WORKERS; w++) drop(c, p, &p->m.workers[w], before);
     correct_claims(c, p, false);
     p->m.chosen_count = p->m.check_count = p->m.next_again = 0;
     p->m.part = (gw_verify_part){.first_count = 0};

@@ -47,7 +47,7 @@ void flock_open(flock *f, uint32_t count, uint32_t founding, uint64_t steps, gw_
     f->quorum = quorum;
     for (uint32_t i = 0; i < count; i++) {
         flock_peer *p = &f->peers[i];
-        p->dies_at_shard = p->fails_at_shard = p->breaks_at_shard = -1;
+        p->dies_at_shard = p->fails_at_shard = p->breaks_at_shard = p->ends_process = p->owes = -1;
         p->config = (gw_peer_config){.id = {{(uint8_t)(i + 1), (uint8_t)((i + 1) / 256)}},
                                      .addr_count = 1,
                                      .identity = "job=test\nlr=0.1\n",

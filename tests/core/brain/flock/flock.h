@@ -99,9 +99,19 @@ typedef struct flock_peer {
     uint32_t checkpoints;       /* that it was told are complete */
     uint32_t resuming, resumed; /* how often it said that it reads a checkpoint, and that it has */
     bool loses_shard;           /* the next shard it takes is lost, and nobody notices */
-    uint32_t gives_back;        /* so many of the next shards that it takes it says it cannot begin */
-    bool manifests_fail;        /* only its manifests cannot be written */
-    uint32_t loads;             /* LOAD actions so far */
+    int64_t ends_process;       /* every worker process that takes this shard ends; -1 = at none */
+    uint64_t ends_at_step;      /* in this step only; 0 = in any */
+    gw_worker_loss ends_by;     /* why; 0 = GW_WORKER_CRASHED */
+    uint32_t processes;         /* worker processes of this life that have ended */
+    uint64_t loss_step;         /* the step in which `losses` of them ended at that shard */
+    uint32_t losses;
+    /* it computes this shard until it freezes, and gives it back behind its FROZEN, as two worker processes
+     * have ended at it; -1 = none. Afterwards it can compute it. */
+    int64_t owes;
+    bool owes_now;       /* it has taken that shard */
+    uint32_t gives_back; /* so many of the next shards that it takes it says it cannot begin */
+    bool manifests_fail; /* only its manifests cannot be written */
+    uint32_t loads;      /* LOAD actions so far */
     uint32_t loads_to_fail;
     bool manifests_unloadable; /* states of checkpoints cannot be fetched */
     bool manifests_lost;       /* no manifests of them are left, as all others say */

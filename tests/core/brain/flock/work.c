@@ -14,7 +14,7 @@ static uint64_t measured_speed(const flock_peer *p) {
 
 static void seal_if_done(flock *f, uint32_t i) {
     flock_peer *p = &f->peers[i];
-    if (p->sealing == 0) return;
+    if (p->sealing == 0 || p->owes_now) return;
     gw_event event = {.kind = GW_EV_SEALED,
                       .token = p->sealing,
                       .sealed.speed = measured_speed(p),
@@ -24,6 +24,30 @@ static void seal_if_done(flock *f, uint32_t i) {
     if (p->bad_at != NULL) event.sealed.bad = *p->bad_at;
     p->sealing = 0;
     flock_post(f, i, 1000 + p->seal_ns, event);
+}
+
+/* The peer has another worker process compute a shard that has ended one, and gives the shard back after the
+ * second. Returns whether it is computed after all. */
+static bool survives(flock *f, uint32_t i, uint32_t shard) {
+    flock_peer *p = &f->peers[i];
+    bool ends = p->ends_process == (int64_t)shard && (p->ends_at_step == 0 || p->ends_at_step == p->step);
+    if (!ends) return true;
+    bool counts = p->ends_by != GW_WORKER_KILLED && p->ends_by != GW_WORKER_DROPPED;
+    if (p->loss_step != p->step) p->losses = 0;
+    p->loss_step = p->step;
+    for (bool back = false; !back;) {
+        back = ++p->losses >= 2 && counts;
+        flock_post(f, i, 0,
+                   (gw_event){.kind = GW_EV_WORKER_LOST,
+                              .text = f->reason,
+                              .worker_lost.kind = p->ends_by != 0 ? p->ends_by : GW_WORKER_CRASHED,
+                              .worker_lost.step = p->step,
+                              .worker_lost.shard = shard,
+                              .worker_lost.serial = ++p->processes,
+                              .worker_lost.given_back = back});
+        if (!counts && p->losses >= 10) return true;
+    }
+    return false;
 }
 
 /* Takes everything that is in the own word. */
@@ -56,6 +80,11 @@ static void work(flock *f, uint32_t i) {
             p->gives_back--;
             flock_post(f, i, 0,
                        (gw_event){.kind = GW_EV_SHARD_LOST, .shard_lost.shard = shard, .text = f->reason});
+            continue;
+        }
+        if (!survives(f, i, shard)) continue;
+        if (p->owes == (int64_t)shard) {
+            p->owes_now = true;
             continue;
         }
         bool lost = p->loses_shard;
@@ -123,6 +152,17 @@ void flock_freeze(flock *f, uint32_t i, const gw_action *a) {
     if (p->added.size == 0) return;
     e->held = gw_set_copy(&p->added);
     e->claimed = gw_set_of(p->added.size);
+    if (!p->owes_now) return;
+    gw_set_add(&e->claimed, (uint32_t)p->owes);
+    event = (gw_event){.kind = GW_EV_WORKER_LOST,
+                       .worker_lost.kind = GW_WORKER_CRASHED,
+                       .worker_lost.step = p->step,
+                       .worker_lost.shard = (uint32_t)p->owes,
+                       .worker_lost.serial = ++p->processes,
+                       .worker_lost.given_back = true};
+    flock_post(f, i, 1001, event);
+    p->owes = -1;
+    p->owes_now = false;
 }
 
 void flock_begin_step(flock *f, uint32_t i, const gw_action *a) {
