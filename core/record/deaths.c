@@ -93,6 +93,13 @@ static uint32_t lives_lost_at(const gw_shard_deaths *deaths, uint64_t step, uint
     return lives;
 }
 
+/* Whether a worker process has ended at the shard. */
+static bool ended_process(const gw_shard_deaths *deaths, uint64_t step, uint32_t shard) {
+    for (uint32_t i = 0; i < deaths->count; i++)
+        if (is_at(&deaths->list[i], step, shard) && deaths->list[i].serial != 0) return true;
+    return false;
+}
+
 static void add_tie(gw_poison *poison, uint32_t shard) {
     const uint32_t most = GW_POISON_NAMED - 1;
     uint32_t at = poison->ties < most ? poison->ties : most;
@@ -109,8 +116,9 @@ bool gw_shard_deaths_poison(const gw_shard_deaths *deaths, uint64_t step, bool a
         if (one->shard == GW_SHARD_ANY || one->step < step || one->step > poison->step) continue;
         bool same_step = one->step == poison->step;
         if (same_step && one->shard == poison->shard) continue;
-        uint32_t lives = lives_lost_at(deaths, one->step, one->shard, alone) +
-                         (lives_lost_at(deaths, one->step, GW_SHARD_ANY, alone) > 0);
+        uint32_t lives = lives_lost_at(deaths, one->step, one->shard, alone);
+        if (!ended_process(deaths, one->step, one->shard))
+            lives += lives_lost_at(deaths, one->step, GW_SHARD_ANY, alone) > 0;
         if (lives < GW_POISON_DEATHS || (same_step && lives < poison->lives)) continue;
         if (!same_step || lives > poison->lives || one->shard < poison->shard)
             *poison = (gw_poison){.step = one->step, .shard = one->shard, .lives = lives};

@@ -55,7 +55,7 @@ typedef struct gw_poison {
 } gw_poison;
 /* The poison shard of the first step, from `step` on, that has one. A death at an unknown shard of a step
  * counts for every shard of that step, as the first death of a step comes before peers report what they
- * compute.
+ * compute; but not for a shard at which worker processes ended, as such a shard ends them and not their peers.
  *
  * A peer tries a shard again that has cost it a worker process, so that one bad machine may lose several of
  * them at any shard. Worker processes therefore make a shard poison only together with a life of another peer,

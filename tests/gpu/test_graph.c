@@ -92,7 +92,7 @@ static const int64_t *integers_of(const bench *b, uint32_t tensor) {
 static void record(bench *b, gw_cuda_graph *graph, const uint32_t *adds, gw_cuda_adding adding,
                    cudaGraphExec_t *recorded) {
     gw_err err;
-    graph->tensor_count = 0;
+    gw_cuda_graph_forget(graph);
     good(gw_cuda_graph_begin(0, b->stream, &err), &err);
     for (uint32_t i = 0; adds[i] < TENSORS; i++) {
         cr_assert(gw_cuda_graph_note(graph, adds[i]));

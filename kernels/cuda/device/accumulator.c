@@ -25,6 +25,7 @@ struct gw_cuda_accumulator {
     cudaEvent_t added;    /* the latest addition */
     uint64_t found_generation;
     uint64_t *generation; /* by tensor */
+    gw_exact_part *parts; /* by bucket: scratch of a reduction */
 };
 
 static uint64_t boundary_count(const gw_layout *layout) {
@@ -36,7 +37,8 @@ static bool allocate(gw_cuda_accumulator *acc, gw_err *err) {
     void *words, *found, *found_host, *headers, *boundary;
     if (acc->own && (acc->ledger = gw_ledger_open(layout, err)) == NULL) return false;
     acc->generation = calloc(layout->tensor_count, sizeof *acc->generation);
-    if (acc->generation == NULL)
+    acc->parts = calloc(layout->bucket_count, sizeof *acc->parts);
+    if (acc->generation == NULL || acc->parts == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", layout->tensor_count);
     if (!gw_cuda_allocate(acc->gpu, layout->words * sizeof(int64_t), &words, err)) return false;
     acc->words = words;
@@ -83,6 +85,7 @@ void gw_cuda_accumulator_close(gw_cuda_accumulator *acc) {
     gw_cuda_unpin(acc->gpu, acc->headers);
     gw_cuda_unpin(acc->gpu, acc->boundary);
     free(acc->generation);
+    free(acc->parts);
     free(acc);
 }
 
@@ -243,17 +246,17 @@ bool gw_cuda_accumulator_launch(gw_cuda_accumulator *acc, gw_entry *entry, const
 static void fill_headers(gw_cuda_accumulator *acc) {
     const gw_layout *layout = acc->layout;
     gw_ledger_boundary(acc->ledger, acc->own, acc->boundary);
-    for (uint32_t b = 0; b < layout->bucket_count; b++) {
-        gw_exact_part part = {0, 0};
-        for (uint32_t t = 0; t < layout->tensor_count; t++) {
-            if (layout->tensors[t].role == GW_STATE || layout->of[t].bucket != b) continue;
-            part.fingerprint += acc->found_host[t].fingerprint;
-            part.bad += acc->found_host[t].bad;
-        }
-        if (b + 1 == layout->bucket_count)
-            part.fingerprint = gw_exact_fingerprint(0, boundary_count(layout), acc->boundary);
-        gw_ledger_header(acc->ledger, acc->own, &part, acc->headers + (size_t)b * GW_EXACT_HEADER);
+    memset(acc->parts, 0, layout->bucket_count * sizeof *acc->parts);
+    for (uint32_t t = 0; t < layout->tensor_count; t++) {
+        if (layout->tensors[t].role == GW_STATE) continue;
+        gw_exact_part *part = &acc->parts[layout->of[t].bucket];
+        part->fingerprint += acc->found_host[t].fingerprint;
+        part->bad += acc->found_host[t].bad;
     }
+    acc->parts[layout->bucket_count - 1].fingerprint =
+        gw_exact_fingerprint(0, boundary_count(layout), acc->boundary);
+    for (uint32_t b = 0; b < layout->bucket_count; b++)
+        gw_ledger_header(acc->ledger, acc->own, &acc->parts[b], acc->headers + (size_t)b * GW_EXACT_HEADER);
 }
 
 static bool copy_headers(gw_cuda_accumulator *acc, cudaStream_t stream, gw_err *err) {

@@ -18,7 +18,7 @@ typedef struct gw_cuda_found {
     unsigned long long fingerprint, bad;
 } gw_cuda_found;
 
-/* The position of a bad element, for tensors below 2^12 and elements below 2^44. The least position of a
+/* The position of a bad element, for tensors below 2^20 - 1 and elements below 2^44. The least position of a
  * shard is that of its first bad element. */
 #define GW_CUDA_PLACE(tensor, element) ((unsigned long long)(tensor) << 44 | (unsigned long long)(element))
 #define GW_CUDA_NO_PLACE               (~0ull)

@@ -26,11 +26,13 @@ typedef struct gw_cuda_device {
     gw_cuda_sums *sums;
     gw_step_result result;
 
-    char *image;        /* the state's memory on the GPU */
-    size_t image_bytes; /* size of the image, with tensors aligned */
-    void **state;       /* by tensor, pointers into image; NULL for sums */
-    void **state_small; /* by tensor: pinned host copies of small state tensors; NULL for others */
-    void *small_memory; /* memory of the small copies */
+    char *image;              /* the state's memory on the GPU */
+    size_t image_bytes;       /* size of the image, with tensors aligned */
+    void **state;             /* by tensor, pointers into image; NULL for sums */
+    void **state_small;       /* by tensor: pinned host copies of small state tensors; NULL for others */
+    void *small_memory;       /* memory of the small copies, each run of them as in the image */
+    struct gw_cuda_run *runs; /* small tensors that lie one behind the other in the image */
+    uint32_t run_count;
     /* by tensor, on the GPU: pointers into the present step's sum; NULL for state */
     const int64_t **sum;
     const int64_t **sum_small; /* by tensor, on the host: copies of small sums */

@@ -270,7 +270,7 @@ static bool record(gw_lane *lane, const gw_gpu_shard *what, gw_cuda_graph *graph
                    cudaGraphExec_t *recorded, gw_err *err) {
     int gpu = lane->owner->gpu.ordinal;
     if (!gw_cuda_graph_begin(gpu, lane->stream, err)) return false;
-    graph->tensor_count = 0;
+    gw_cuda_graph_forget(graph);
     lane->recording = graph;
     lane->adding = adding;
     bool good = contribute(lane, what, err);

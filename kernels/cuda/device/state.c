@@ -30,11 +30,28 @@ size_t gw_cuda_state_bytes(const gw_layout *layout) {
     return bytes;
 }
 
+/* Small tensors that lie one behind the other in the image, so that one copy brings them to the host. */
+struct gw_cuda_run {
+    const char *image;
+    char *small; /* on the host */
+    size_t bytes;
+};
+
+/* Starts a new run of small tensors, unless the last one ends at this place of the image. */
+static void extend_runs(gw_cuda_device *d, const char *image, char *small, size_t bytes) {
+    struct gw_cuda_run *run = d->run_count > 0 ? &d->runs[d->run_count - 1] : NULL;
+    if (run == NULL || run->image + run->bytes != image) {
+        run = &d->runs[d->run_count++];
+        *run = (struct gw_cuda_run){.image = image, .small = small};
+    }
+    run->bytes += bytes;
+}
+
 static bool lay_out(gw_cuda_device *d, gw_err *err) {
     size_t small = 0, bytes = gw_cuda_state_bytes(&d->layout);
     void *memory;
     for (uint32_t t = 0; t < d->layout.tensor_count; t++)
-        if (is_small(&d->layout, t)) small += GW_GPU_SMALL * sizeof(int64_t);
+        if (is_small(&d->layout, t)) small += gw_cuda_aligned(d->layout.of[t].bytes);
     if (!gw_cuda_allocate(d->gpu.ordinal, bytes, &memory, err)) return gw_fail_in(err, "state");
     d->image = memory;
     d->image_bytes = bytes;
@@ -42,11 +59,13 @@ static bool lay_out(gw_cuda_device *d, gw_err *err) {
     char *next = d->image, *next_small = d->small_memory;
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         if (d->layout.tensors[t].role != GW_STATE) continue;
+        size_t room = gw_cuda_aligned(d->layout.of[t].bytes);
         d->state[t] = next;
-        next += gw_cuda_aligned(d->layout.of[t].bytes);
+        next += room;
         if (!is_small(&d->layout, t)) continue;
-        d->state_small[t] = memset(next_small, 0, GW_GPU_SMALL * sizeof(int64_t));
-        next_small += GW_GPU_SMALL * sizeof(int64_t);
+        d->state_small[t] = memset(next_small, 0, room);
+        extend_runs(d, d->state[t], next_small, room);
+        next_small += room;
     }
     return true;
 }
@@ -57,7 +76,8 @@ bool gw_cuda_state_open(gw_cuda_device *d, gw_err *err) {
     const size_t print_bytes = PRINT_WORDS * sizeof *d->print;
     d->state = calloc(d->layout.tensor_count, sizeof *d->state);
     d->state_small = calloc(d->layout.tensor_count, sizeof *d->state_small);
-    if (d->state == NULL || d->state_small == NULL)
+    d->runs = calloc(d->layout.tensor_count, sizeof *d->runs);
+    if (d->state == NULL || d->state_small == NULL || d->runs == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", d->layout.tensor_count);
     if (!lay_out(d, err)) return false;
     if (!gw_cuda_allocate(gpu, print_bytes, &print, err)) return false;
@@ -86,6 +106,7 @@ void gw_cuda_state_close(gw_cuda_device *d) {
     gw_cuda_unpin(gpu, d->small_memory);
     free(d->state);
     free(d->state_small);
+    free(d->runs);
 }
 
 /* Units. */
@@ -120,12 +141,11 @@ static bool follow_state(gw_cuda_device *d, cudaStream_t stream, gw_err *err) {
     gw_state state = {d->state};
     if (d->type->gpu->derive != NULL && !d->type->gpu->derive(d->job, d->side, &state, stream, err))
         return gw_fail_in(err, "job %s: derive", d->type->name);
-    for (uint32_t t = 0; t < d->layout.tensor_count; t++)
-        if (d->state_small[t] != NULL &&
-            !gw_cuda_try(d->gpu.ordinal,
-                         cudaMemcpyAsync(d->state_small[t], d->state[t], d->layout.of[t].bytes,
+    for (uint32_t i = 0; i < d->run_count; i++)
+        if (!gw_cuda_try(d->gpu.ordinal,
+                         cudaMemcpyAsync(d->runs[i].small, d->runs[i].image, d->runs[i].bytes,
                                          cudaMemcpyDeviceToHost, stream),
-                         err, "copying state tensor '%s'", d->layout.tensors[t].name))
+                         err, "copying small state tensors"))
             return false;
     return true;
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NOT_SMALL UINT64_MAX
+
 typedef struct sum {
     int64_t *words; /* on the GPU; NULL until needed; those of `alone` are the accumulator's */
     uint64_t step;
@@ -22,9 +24,15 @@ typedef struct small_part {
     int64_t *boundary;            /* data of the boundary bucket */
     unsigned long long *computed; /* fingerprints of the data, by bucket */
     gw_cuda_found *unpacked;      /* for GW_REDUCE_FAST: fingerprints after the conversion, by tensor */
-    int64_t *values;              /* the small tensors, GW_GPU_SMALL elements each */
+    int64_t *values;              /* the small tensors, padded as in their buckets */
     void *memory;
 } small_part;
+
+/* Small tensors that lie one behind the other in the sum, so that one copy brings them to the host. */
+typedef struct small_run {
+    uint64_t word, count; /* in the sum */
+    uint64_t at;          /* in small_part.values */
+} small_run;
 
 struct gw_cuda_sums {
     int gpu;
@@ -40,7 +48,9 @@ struct gw_cuda_sums {
     /* segments on the GPU, and their mirrors on the host; two for each bucket */
     gw_segment *segments[2], *mirrored[2];
     uint32_t segment_count;
-    uint32_t *small_index; /* by tensor: index among the small tensors; UINT32_MAX: it is not small */
+    uint64_t *small_at; /* by tensor: its place in host.values; NOT_SMALL: it has none */
+    small_run *runs;
+    uint32_t run_count;
     small_part host;
     unsigned long long *computed; /* on the GPU */
     gw_cuda_found *unpacked;
@@ -64,19 +74,35 @@ static bool take(gw_cuda_sums *s, size_t bytes, void *pointer, gw_err *err) {
     return true;
 }
 
+/* Gives the small tensors their places on the host. Returns how many words they take. */
+static uint64_t place_small(gw_cuda_sums *s) {
+    const gw_layout *layout = s->layout;
+    uint64_t words = 0;
+    small_run *run = NULL;
+    for (uint32_t t = 0; t < layout->tensor_count; t++) {
+        s->small_at[t] = NOT_SMALL;
+        if (!gw_is_summed(layout, t) || layout->of[t].elements > GW_GPU_SMALL) continue;
+        uint64_t word = gw_sum_word(layout, t),
+                 padded = (layout->of[t].elements + GW_LAYOUT_ALIGN - 1) / GW_LAYOUT_ALIGN * GW_LAYOUT_ALIGN;
+        if (run == NULL || run->word + run->count != word) {
+            run = &s->runs[s->run_count++];
+            *run = (small_run){.word = word, .at = words};
+        }
+        s->small_at[t] = words;
+        run->count += padded;
+        words += padded;
+    }
+    return words;
+}
+
 /* Allocates one pinned block for everything that is copied to the host. */
 static bool open_small(gw_cuda_sums *s, gw_err *err) {
     const gw_layout *layout = s->layout;
-    uint32_t small = 0;
-    for (uint32_t t = 0; t < layout->tensor_count; t++) {
-        bool fits = gw_is_summed(layout, t) && layout->of[t].elements <= GW_GPU_SMALL;
-        s->small_index[t] = fits ? small++ : UINT32_MAX;
-    }
     size_t headers = (size_t)layout->bucket_count * GW_EXACT_HEADER * sizeof(int64_t);
     size_t boundary = boundary_of(layout)->count * sizeof(int64_t);
     size_t computed = layout->bucket_count * sizeof(unsigned long long);
     size_t unpacked = layout->tensor_count * sizeof(gw_cuda_found);
-    size_t values = (size_t)small * GW_GPU_SMALL * sizeof(int64_t);
+    size_t values = place_small(s) * sizeof(int64_t);
     if (!gw_cuda_pin(s->gpu, headers + boundary + computed + unpacked + values, &s->host.memory, err))
         return false;
     char *next = s->host.memory;
@@ -96,8 +122,10 @@ static bool allocate(gw_cuda_sums *s, gw_err *err) {
         s->mirrored[i] = calloc(segments, sizeof *s->mirrored[i]);
         room = room && s->segments[i] != NULL && s->mirrored[i] != NULL;
     }
-    s->small_index = calloc(s->layout->tensor_count, sizeof *s->small_index);
-    if (!room || s->small_index == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for segments");
+    s->small_at = calloc(s->layout->tensor_count, sizeof *s->small_at);
+    s->runs = calloc(s->layout->tensor_count, sizeof *s->runs);
+    if (!room || s->small_at == NULL || s->runs == NULL)
+        return gw_fail(err, GW_E_NOMEM, "no memory for segments");
     return take(s, s->layout->bucket_count * sizeof *s->computed, &s->computed, err) &&
            take(s, s->layout->tensor_count * sizeof *s->unpacked, &s->unpacked, err) &&
            take(s, sizeof *s->least, &s->least, err) && open_small(s, err);
@@ -149,7 +177,8 @@ void gw_cuda_sums_close(gw_cuda_sums *s) {
         free(s->segments[i]);
         free(s->mirrored[i]);
     }
-    free(s->small_index);
+    free(s->small_at);
+    free(s->runs);
     free(s);
 }
 
@@ -255,14 +284,12 @@ static bool start_check(gw_cuda_sums *s, const int64_t *words, gw_err *err) {
                                         GW_EXACT_HEADER * sizeof(int64_t), cudaMemcpyDeviceToHost, s->stream),
                         err, "copying the header of bucket %u", b);
     }
-    for (uint32_t t = 0; good && t < layout->tensor_count; t++)
-        if (s->small_index[t] != UINT32_MAX)
-            good = gw_cuda_try(s->gpu,
-                               cudaMemcpyAsync(s->host.values + (size_t)s->small_index[t] * GW_GPU_SMALL,
-                                               words + gw_sum_word(layout, t),
-                                               layout->of[t].elements * sizeof(int64_t),
-                                               cudaMemcpyDeviceToHost, s->stream),
-                               err, "copying tensor '%s'", layout->tensors[t].name);
+    for (uint32_t i = 0; good && i < s->run_count; i++)
+        good = gw_cuda_try(s->gpu,
+                           cudaMemcpyAsync(s->host.values + s->runs[i].at, words + s->runs[i].word,
+                                           s->runs[i].count * sizeof(int64_t), cudaMemcpyDeviceToHost,
+                                           s->stream),
+                           err, "copying small sums");
     return good &&
            gw_cuda_try(s->gpu,
                        cudaMemcpyAsync(s->host.boundary, words + boundary_of(layout)->data,
@@ -387,9 +414,7 @@ const int64_t *gw_cuda_sums_words(const gw_cuda_sums *s, uint64_t step) {
 }
 
 const int64_t *gw_cuda_sums_small(const gw_cuda_sums *s, uint32_t tensor) {
-    return s->small_index[tensor] == UINT32_MAX
-               ? NULL
-               : s->host.values + (size_t)s->small_index[tensor] * GW_GPU_SMALL;
+    return s->small_at[tensor] == NOT_SMALL ? NULL : s->host.values + s->small_at[tensor];
 }
 
 const int64_t *gw_cuda_sums_boundary(const gw_cuda_sums *s) {

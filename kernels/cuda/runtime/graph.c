@@ -11,6 +11,7 @@ void gw_cuda_graphs_close(gw_cuda_graphs *graphs) {
         if (graph->add != NULL) (void)cudaGraphExecDestroy(graph->add);
         if (graph->store != NULL) (void)cudaGraphExecDestroy(graph->store);
         free(graph->tensors);
+        free(graph->noted);
     }
     graphs->count = 0;
 }
@@ -25,15 +26,25 @@ gw_cuda_graph *gw_cuda_graph_find(gw_cuda_graphs *graphs, const gw_cuda_work *wo
         if (is_of(&graphs->list[i], work)) return &graphs->list[i];
     if (graphs->count == GW_CUDA_GRAPHS) return NULL;
     uint32_t *tensors = calloc(most_tensors, sizeof *tensors);
-    if (tensors == NULL) return NULL;
+    bool *noted = calloc(most_tensors, sizeof *noted);
+    if (tensors == NULL || noted == NULL) {
+        free(tensors);
+        free(noted);
+        return NULL;
+    }
     gw_cuda_graph *graph = &graphs->list[graphs->count++];
-    *graph = (gw_cuda_graph){.work = *work, .tensors = tensors};
+    *graph = (gw_cuda_graph){.work = *work, .tensors = tensors, .noted = noted};
     return graph;
 }
 
+void gw_cuda_graph_forget(gw_cuda_graph *graph) {
+    for (uint32_t i = 0; i < graph->tensor_count; i++) graph->noted[graph->tensors[i]] = false;
+    graph->tensor_count = 0;
+}
+
 bool gw_cuda_graph_note(gw_cuda_graph *graph, uint32_t tensor) {
-    for (uint32_t i = 0; i < graph->tensor_count; i++)
-        if (graph->tensors[i] == tensor) return false;
+    if (graph->noted[tensor]) return false;
+    graph->noted[tensor] = true;
     graph->tensors[graph->tensor_count++] = tensor;
     return true;
 }

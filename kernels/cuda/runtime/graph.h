@@ -28,6 +28,7 @@ typedef struct gw_cuda_graph {
     gw_cuda_work work;
     bool met;          /* such a shard has been started piece by piece, so most of its kernels are loaded */
     uint32_t *tensors; /* tensors that it adds to, each once and as a whole */
+    bool *noted;       /* by tensor: it is among them */
     uint32_t tensor_count;
     cudaGraphExec_t add, store; /* adds to sums; stores over them; NULL: not recorded yet */
     uint32_t failures; /* failures in a row; after GW_CUDA_GRAPH_TRIES this graph is no longer tried */
@@ -44,6 +45,8 @@ void gw_cuda_graphs_close(gw_cuda_graphs *graphs);
 /* Finds the graph of such work, or adds a new one. Returns NULL where there are too many, or memory is short.
  */
 gw_cuda_graph *gw_cuda_graph_find(gw_cuda_graphs *graphs, const gw_cuda_work *work, uint32_t most_tensors);
+/* Forgets the tensors that were noted. */
+void gw_cuda_graph_forget(gw_cuda_graph *graph);
 /* Notes that the work adds to all of the tensor. Returns false if that was noted already. */
 bool gw_cuda_graph_note(gw_cuda_graph *graph, uint32_t tensor);
 

@@ -192,6 +192,19 @@ Test(deaths, worker_processes_count_where_their_peer_is_alone) {
     cr_assert_eq(poison.lives, 5);
 }
 
+/* A peer may die of anything while a shard has cost another one two processes. */
+Test(deaths, one_at_an_unknown_shard_does_not_count_where_worker_processes_end) {
+    gw_shard_deaths l = {0};
+    gw_poison poison;
+    add_process(&l, 1, 1, 7);
+    add_process(&l, 1, 2, 7);
+    add(&l, 2, 1, 5, GW_SHARD_ANY);
+    cr_assert(!gw_shard_deaths_poison(&l, 0, false, &poison));
+    cr_assert(!gw_shard_deaths_poison(&l, 0, true, &poison));
+    cr_assert(add(&l, 2, 1, 5, 7));
+    cr_assert(gw_shard_deaths_poison(&l, 0, false, &poison), "it has died at that shard");
+}
+
 /* As before there were worker processes. */
 Test(deaths, lives_of_one_peer_count_fully) {
     gw_shard_deaths l = {0};

@@ -171,7 +171,7 @@ typedef struct sim_poison {
     uint32_t process_count;
     bool named;            /* some peer has ended and named a poison shard */
     bool alone[SIM_PEERS]; /* by peer: as it ended, it was the only member of its view */
-    bool first[SIM_PEERS]; /* and it was the first to name a poison shard */
+    bool first[SIM_PEERS]; /* by peer: no other had named a poison shard before it */
 } sim_poison;
 
 typedef struct sim_end {                /* events of a peer's life that may excuse its end */

@@ -69,14 +69,15 @@ static uint32_t processes_lost(const sim_judges *j, bool alone, uint64_t step, u
     return count;
 }
 
-/* Whether enough lives had begun the shard, not counting one of them. */
+/* Whether enough lives had begun the shard. One of them is not counted, as its shard may be unknown, unless worker
+ * processes ended at the shard. */
 static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
-    uint32_t begun = 1;
+    uint32_t processes = processes_lost(j, true, step, shard), begun = processes == 0;
     for (uint32_t i = 0; i < j->poison.count; i++) {
         const sim_death *death = &j->poison.deaths[i];
         begun += death->step == step && shard < death->begun.size && gw_set_has(&death->begun, shard);
     }
-    return begun + processes_lost(j, true, step, shard) >= GW_POISON_DEATHS;
+    return begun + processes >= GW_POISON_DEATHS;
 }
 
 /* Whether the first peer that names a poison shard has proof: where no life but its own has ended, the worker

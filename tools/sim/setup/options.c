@@ -368,15 +368,6 @@ static void draw_bad_machines(gw_sim_options *o) {
     set_unset(&o->poison_step, poison ? poison_step : 0);
 }
 
-/* Draws worker processes that end, and a shard that ends each of them, by random numbers of its own. */
-static void draw_workers(gw_sim_options *o) {
-    gw_rng rng = gw_rng_seeded(o->seed ^ 0x30a4e4ULL);
-    bool on = gw_rng_unit(&rng) < 0.2, poison = gw_rng_unit(&rng) < 0.2;
-    uint32_t drawn = between(&rng, 1, 50), poison_step = between(&rng, 1, o->steps);
-    set_unset(&o->worker_permille, on ? drawn : 0);
-    if (o->worker_permille != 0 && poison) set_unset(&o->poison_step, poison_step);
-}
-
 /* Draws faults of the records of votes, by random numbers of its own. */
 static void draw_records(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x4ec04dULL);
@@ -479,7 +470,6 @@ void gw_sim_draw(gw_sim_options *o) {
     if (o->majority != 0 && !wipes) o->wipe_permille = draw_own(o, 0x3195ULL, 0.33, 20, 300);
     draw_core(o);
     set_unset(&o->device_ms, draw_own(o, 0xdef1ceULL, 0.15, 2000, 10000) * spread(o));
-    draw_workers(o);
     draw_bad_machines(o);
     draw_records(o);
     draw_data(o);
@@ -490,6 +480,8 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_parts(o);
     set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
     set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
+    /* In half of the runs with a poison shard it ends worker processes. */
+    set_unset(&o->worker_permille, draw_own(o, 0x30a4e4ULL, o->poison_step != 0 ? 0.5 : 0.1, 1, 50));
     set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }

@@ -105,8 +105,8 @@ typedef struct flock_peer {
     uint32_t processes;         /* worker processes of this life that have ended */
     uint64_t loss_step;         /* the step in which `losses` of them ended at that shard */
     uint32_t losses;
-    /* it computes this shard until it freezes, and gives it back behind its FROZEN, as two worker processes
-     * have ended at it; -1 = none. Afterwards it can compute it. */
+    /* It computes this shard until it freezes, and gives the shard back behind its FROZEN, as two worker
+     * processes have ended at it; -1 = it does so with none. */
     int64_t owes;
     bool owes_now;       /* it has taken that shard */
     uint32_t gives_back; /* so many of the next shards that it takes it says it cannot begin */
