@@ -338,6 +338,7 @@ complete -c godwit -n '__godwit_is sim' -l unanswered -x -d 'Steals whose answer
 complete -c godwit -n '__godwit_is sim' -l unsynced -x -d 'Chunks reported durable just before their host dies that are lost or torn all the same'
 complete -c godwit -n '__godwit_is sim' -l verify -x -d 'Shards that are computed twice'
 complete -c godwit -n '__godwit_is sim' -l wipe -x -d 'Restarts without the disk, as another peer (with a majority required: where the others are enough without it)'
+complete -c godwit -n '__godwit_is sim' -l worker-loss -x -d 'Shards at which a worker process ends; where there are any, the shard of --poison-step ends worker processes and no peers'
 complete -c godwit -n '__godwit_is sim' -l wrong -x -d 'Of one peer\'s contributions to shards that are computed twice, those that are wrong'
 complete -c godwit -n '__godwit_is sim' -l forks -x -d 'Visit every order of events of majority mode at this size, where SHARED proposals may have the epoch of another, and look for a fork'
 complete -c godwit -n '__godwit_is sim' -l founders -x -d 'The number of peers that found the job; the others join'
