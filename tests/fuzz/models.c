@@ -46,12 +46,13 @@ const fuzz_target fuzz_index = {"index", 1500, 400, index_examples, NULL, take_i
 
 /* A tokenizer.json, and a text that it is to encode. */
 
-static const char hard_text[] = "a  ab'll 12 \xc3\xa9\xff\n\xf0\x9f\x99\x82 <x>  ba";
+static const char hard_text[] = "a  ab'll 12 \xc3\xa9\xff\u0301e\u0301\n\xf0\x9f\x99\x82 <x>  ba";
 
 static void tokenizer_examples(fuzz_add *add, void *context) {
     static const char tokenizer[] =
         "{\"added_tokens\": [{\"content\": \"<x>\", \"id\": 5, \"lstrip\": true, \"single_word\": true}, "
-        "{\"content\": \"b\", \"id\": 1, \"normalized\": true, \"rstrip\": true}], \"normalizer\": null, "
+        "{\"content\": \"b\", \"id\": 1, \"normalized\": true, \"rstrip\": true}], \"normalizer\": "
+        "{\"type\": \"NFC\"}, "
         "\"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": "
         "{\"Regex\": \"\\\\s+(?!\\\\S)|[^\\\\p{L}a-c]{1,3}+\"}, \"behavior\": \"Removed\", \"invert\": "
         "true}, {\"type\": "

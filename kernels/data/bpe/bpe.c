@@ -2,6 +2,7 @@
 
 #include "core/os/plain_file.h"
 #include "kernels/data/bpe/inside.h"
+#include "kernels/data/bpe/nfc.h"
 #include "kernels/data/bpe/stream.h"
 #include "kernels/data/bpe/tokenizer_json.h"
 #include "kernels/data/bpe/vocabulary.h"
@@ -192,7 +193,7 @@ const char *gw_bpe_decode(const gw_bpe *bpe, uint32_t number, size_t *length) {
     return *length > 0 ? bpe->tokens[number].bytes : "";
 }
 
-/* Encodes a text to `all`, which has room for two tokens for each byte. */
+/* Encodes a text to `all`, which has room for one token more for each byte than normalization makes of it. */
 static bool encode(gw_bpe_stream *stream, const char *text, size_t length, uint32_t *all, size_t *total,
                    gw_err *err) {
     const uint32_t *tokens;
@@ -214,7 +215,7 @@ bool gw_bpe_encode(const gw_bpe *bpe, const char *text, size_t length, uint32_t 
                    gw_err *err) {
     gw_bpe_stream *stream;
     if (!gw_bpe_stream_open(bpe, &stream, err)) return false;
-    *tokens = malloc((2 * length + 1) * sizeof **tokens);
+    *tokens = malloc(((GW_NFC_GROWTH + 1) * length + 1) * sizeof **tokens);
     bool encoded =
         *tokens != NULL || gw_fail(err, GW_E_NOMEM, "no memory for the tokens of %zu bytes", length);
     encoded = encoded && encode(stream, text, length, *tokens, count, err);

@@ -38,6 +38,7 @@ struct gw_bpe {
     /* the token of bytes without one; GW_BPE_NO_TOKEN: such texts are refused */
     int64_t unknown;
     bool fuse_unknown; /* neighbouring unknown bytes become one token */
+    bool composes; /* texts are normalized (kernels/data/bpe/nfc.h) between added tokens of the first kind */
     /* a piece with the spelling of a token becomes that token, whatever merges would make */
     bool whole_first;
     gw_bpe_pairs pairs;

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/utf8.h"
 #include "kernels/data/bpe/cutter.h"
+#include "kernels/data/bpe/nfc.h"
 #include "kernels/data/bpe/pattern.h"
 #include "kernels/data/bpe/pieces.h"
 
@@ -15,7 +16,12 @@ enum {
     SPARE = 8,      /* free bytes in front of the text, since a space may be put before it */
     HELD = 1 << 16, /* the most bytes of white space that wait for an added token to which they may belong */
     LOOK_BACK = CHARACTER * (GW_BPE_LOOK_BACK + 1),
+    /* the most bytes that wait in a stream of raw text: the rest of it has gone to the inner stream */
+    RAW = HELD + GW_BPE_FEED + 2 * GW_BPE_ADDED_MOST + GW_NFC_HELD,
     ROOM = SPARE + LOOK_BACK + GW_BPE_WINDOW + GW_BPE_ADDED_MOST + HELD + GW_BPE_FEED + 4 * CHARACTER,
+    /* At most one token for each byte and for a space before it: of the text here, or of what an inner stream holds and
+     * what it is given by one call. */
+    TOKENS = 2 * (ROOM + GW_NFC_GROWTH * RAW),
 };
 
 struct gw_bpe_stream {
@@ -25,19 +31,24 @@ struct gw_bpe_stream {
     pcre2_code *word; /* pattern of a word character, beside which a single_word token is not recognised */
     pcre2_match_data *match;
     size_t count;
-    size_t low, at, length;    /* text[low .. at) has been encoded, text[at .. length) has not */
-    size_t part;               /* start of the text behind the latest added token of the first kind */
-    size_t base;               /* start of the text that a pattern may look back at */
-    size_t scanned[KINDS];     /* no added token of the kind begins in text[at .. scanned) */
-    bool begins;               /* `at` is the start of a text between two added tokens */
-    bool skips;                /* white space at `at` belongs to the added token before `at` */
-    int skips_of;              /* kind of the added token before `at` */
-    bool after_match;          /* as in gw_bpe_cut */
-    uint32_t tokens[2 * ROOM]; /* at most one token for each byte and for a space before it */
+    size_t low, at, length; /* text[low .. at) has been encoded, text[at .. length) has not */
+    size_t part;            /* start of the text behind the latest added token of the first kind */
+    size_t base;            /* start of the text that a pattern may look back at */
+    size_t scanned[KINDS];  /* no added token of the kind begins in text[at .. scanned) */
+    bool begins;            /* `at` is the start of a text between two added tokens */
+    bool skips;             /* white space at `at` belongs to the added token before `at` */
+    int skips_of;           /* kind of the added token before `at` */
+    bool after_match;       /* as in gw_bpe_cut */
+    /* Where the tokenizer normalizes, this stream recognises the added tokens of the first kind, in the raw text, and the
+     * inner one encodes the normalized text between them. NULL: this stream does both. */
+    gw_bpe_stream *inner;
+    bool is_inner;
+    uint32_t tokens[TOKENS];
     char text[ROOM];
 };
 
 static void begin_text(gw_bpe_stream *s) {
+    if (s->inner != NULL) begin_text(s->inner);
     s->low = s->at = s->length = s->part = s->base = SPARE;
     s->scanned[0] = s->scanned[1] = SPARE;
     s->begins = true;
@@ -47,7 +58,7 @@ static void begin_text(gw_bpe_stream *s) {
 static bool take_piece(void *context, const char *piece, size_t length, gw_err *err) {
     gw_bpe_stream *s = context;
     size_t count;
-    GW_ASSERT(s->count + length <= 2 * ROOM);
+    GW_ASSERT(s->count + length <= TOKENS);
     if (!gw_bpe_pieces_encode(&s->pieces, piece, length, s->tokens + s->count, &count, err)) return false;
     s->count += count;
     return true;
@@ -57,6 +68,13 @@ static bool take_piece(void *context, const char *piece, size_t length, gw_err *
 static const char word_pattern[] = "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}"
                                    "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}]";
 
+static bool open_stream(const gw_bpe *bpe, bool is_inner, gw_bpe_stream **out, gw_err *err);
+
+static bool open_inner(gw_bpe_stream *s, gw_err *err) {
+    if (!s->bpe->composes || s->is_inner) return true;
+    return open_stream(s->bpe, true, &s->inner, err);
+}
+
 static bool open_word(gw_bpe_stream *s, gw_err *err) {
     if (!s->bpe->added[0].has_single && !s->bpe->added[1].has_single) return true;
     s->word = gw_bpe_pattern(word_pattern, err);
@@ -64,14 +82,15 @@ static bool open_word(gw_bpe_stream *s, gw_err *err) {
     return s->match != NULL || gw_fail(err, GW_E_NOMEM, "no memory to encode a text");
 }
 
-bool gw_bpe_stream_open(const gw_bpe *bpe, gw_bpe_stream **out, gw_err *err) {
+static bool open_stream(const gw_bpe *bpe, bool is_inner, gw_bpe_stream **out, gw_err *err) {
     gw_bpe_stream *stream = malloc(sizeof *stream);
     if (stream == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to encode a text");
     memset(stream, 0, offsetof(gw_bpe_stream, tokens));
     stream->bpe = bpe;
+    stream->is_inner = is_inner;
     begin_text(stream);
     if (gw_bpe_cutter_open(bpe, take_piece, stream, &stream->cutter, err) &&
-        gw_bpe_pieces_open(bpe, &stream->pieces, err) && open_word(stream, err)) {
+        gw_bpe_pieces_open(bpe, &stream->pieces, err) && open_word(stream, err) && open_inner(stream, err)) {
         *out = stream;
         return true;
     }
@@ -79,8 +98,13 @@ bool gw_bpe_stream_open(const gw_bpe *bpe, gw_bpe_stream **out, gw_err *err) {
     return false;
 }
 
+bool gw_bpe_stream_open(const gw_bpe *bpe, gw_bpe_stream **stream, gw_err *err) {
+    return open_stream(bpe, false, stream, err);
+}
+
 void gw_bpe_stream_close(gw_bpe_stream *stream) {
     if (stream == NULL) return;
+    gw_bpe_stream_close(stream->inner);
     gw_bpe_cutter_close(&stream->cutter);
     gw_bpe_pieces_close(&stream->pieces);
     pcre2_match_data_free(stream->match);
@@ -115,7 +139,7 @@ static size_t seek(gw_bpe_stream *s, int kind, size_t end, bool closed, struct f
     const gw_bpe_added *added = &s->bpe->added[kind];
     size_t at = s->scanned[kind] > s->at ? s->scanned[kind] : s->at, bytes;
     size_t ahead = added->longest + (added->has_single ? CHARACTER : 0);
-    found->token = NULL;
+    *found = (struct found){.token = NULL};
     if (added->count == 0) return end;
     for (; at < end && (closed || end - at >= ahead); at++) {
         unsigned char first = (unsigned char)s->text[at];
@@ -236,6 +260,43 @@ static bool encode_part(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) 
     return true;
 }
 
+static bool take_tokens(gw_bpe_stream *s, const uint32_t *tokens, size_t count) {
+    GW_ASSERT(s->count + count <= TOKENS);
+    memcpy(s->tokens + s->count, tokens, count * sizeof *tokens);
+    s->count += count;
+    return true;
+}
+
+/* Gives normalized text to the inner stream. */
+static bool feed_inner(gw_bpe_stream *s, const char *text, size_t length, gw_err *err) {
+    const uint32_t *tokens;
+    size_t count;
+    for (size_t at = 0, part; at < length; at += part) {
+        part = length - at < GW_BPE_FEED ? length - at : GW_BPE_FEED;
+        if (!gw_bpe_stream_feed(s->inner, text + at, part, &tokens, &count, err)) return false;
+        take_tokens(s, tokens, count);
+    }
+    return true;
+}
+
+/* Encodes the raw text up to `end`, which has no added tokens of the first kind, by the inner stream, as far as its
+ * normalization does not depend on the text behind it; if it is `closed`, all of it. */
+static bool encode_raw(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
+    if (s->skips && !skip_spaces(s, end, closed)) return true;
+    size_t settled = closed ? end - s->at : gw_nfc_settled(s->text + s->at, end - s->at), length, count;
+    const uint32_t *tokens;
+    char *text;
+    if (settled > 0) {
+        if (!gw_nfc(s->text + s->at, settled, &text, &length, err)) return false;
+        bool fed = feed_inner(s, text, length, err);
+        free(text);
+        if (!fed) return false;
+        s->at += settled;
+    }
+    if (!closed) return true;
+    return gw_bpe_stream_end(s->inner, &tokens, &count, err) && take_tokens(s, tokens, count);
+}
+
 static size_t moved(size_t place, size_t low, size_t by) {
     return place > low ? place - by : low - by;
 }
@@ -255,9 +316,12 @@ static void make_room(gw_bpe_stream *s) {
 static bool encode(gw_bpe_stream *s, bool more, gw_err *err) {
     struct found found;
     s->count = 0;
+    if (s->is_inner) return encode_part(s, s->length, !more, err);
     do {
         size_t stop = seek(s, 0, s->length, !more, &found);
-        if (!encode_part(s, stop, !more || found.token != NULL, err)) return false;
+        bool closed = !more || found.token != NULL;
+        if (s->inner != NULL ? !encode_raw(s, stop, closed, err) : !encode_part(s, stop, closed, err))
+            return false;
         if (found.token != NULL) accept(s, 0, &found);
     } while (found.token != NULL);
     return true;

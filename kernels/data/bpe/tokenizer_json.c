@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/plain_file.h"
+#include "kernels/data/bpe/nfc.h"
 #include "kernels/data/bpe/pattern.h"
 #include "kernels/data/bpe/vocabulary.h"
 
@@ -45,16 +46,25 @@ static bool has_text(const json_t *object, const char *key) {
     return text != NULL && text[0] != '\0';
 }
 
-/* Refuses normalizers, which change a text before it is cut; an empty sequence of them is accepted. */
-static bool check_normalizer(const json_t *normalizer, gw_err *err) {
+/* Reads a normalizer, or a sequence of them, which change a text before it is cut. Refuses all but NFC. */
+static bool read_normalizer(gw_bpe *bpe, const json_t *normalizer, gw_err *err) {
     if (normalizer == NULL || json_is_null(normalizer)) return true;
-    const json_t *list = json_object_get(normalizer, "normalizers");
-    if (strcmp(type_of(normalizer), "Sequence") == 0 && json_array_size(list) == 0) return true;
-    if (json_array_size(list) > 0) normalizer = json_array_get(list, 0);
-    return gw_fail(err, GW_E_UNSUPPORTED,
-                   "has a normalizer, %.60s: texts are encoded as they are here; byte-level BPE without a "
-                   "normalizer is what can be read",
-                   type_of(normalizer));
+    const char *type = type_of(normalizer);
+    if (strcmp(type, "Sequence") == 0) {
+        const json_t *list = json_object_get(normalizer, "normalizers");
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            const json_t *one = json_array_get(list, i);
+            if (strcmp(type_of(one), "Sequence") == 0)
+                return gw_fail(err, GW_E_UNSUPPORTED, "has a Sequence of normalizers within another");
+            if (!read_normalizer(bpe, one, err)) return false;
+        }
+        return true;
+    }
+    if (strcmp(type, "NFC") != 0)
+        return gw_fail(err, GW_E_UNSUPPORTED,
+                       "has the normalizer %.60s: NFC is the only one that can be honoured", type);
+    bpe->composes = true;
+    return true;
 }
 
 static bool add_step(gw_bpe *bpe, pcre2_code *pattern, bool drop_matches, bool drop_gaps, gw_err *err) {
@@ -195,16 +205,22 @@ static bool read_added(gw_bpe_reading *r, const json_t *list, gw_err *err) {
         else if (length > GW_BPE_ADDED_MOST)
             good = gw_fail(err, GW_E_LIMIT, "added token %lld is longer than %d bytes", (long long)number,
                            GW_BPE_ADDED_MOST);
-        const gw_bpe_added_token token = {.text = text,
-                                          .length = length,
+        bool normalized = is_set(added, "normalized");
+        char *composed = NULL; /* the spelling that it has in normalized texts */
+        size_t composed_length = 0;
+        if (good && normalized && r->bpe->composes)
+            good = gw_nfc(text, length, &composed, &composed_length, err);
+        const gw_bpe_added_token token = {.text = composed != NULL ? composed : text,
+                                          .length = composed != NULL ? composed_length : length,
                                           .token = (uint32_t)number,
                                           .single_word = is_set(added, "single_word"),
                                           .strip_before = is_set(added, "lstrip"),
                                           .strip_behind = is_set(added, "rstrip")};
         good = good && gw_bpe_set_token(r->bpe, (uint32_t)number, text, length, err) &&
-               gw_bpe_added_add(&r->bpe->added[is_set(added, "normalized") ? 1 : 0], &token, err) &&
+               gw_bpe_added_add(&r->bpe->added[normalized ? 1 : 0], &token, err) &&
                (json_object_set_new(known, text, json_integer(number)) == 0 ||
                 gw_fail(err, GW_E_NOMEM, "out of memory"));
+        free(composed);
         if (good && strcmp(text, GW_BPE_END_OF_TEXT) == 0) r->bpe->end_of_text = number;
     }
     json_decref(known);
@@ -242,7 +258,7 @@ bool gw_bpe_read_tokenizer(gw_bpe *bpe, const char *path, gw_err *err) {
     gw_bpe_reading_begin(&r, bpe);
     bool good = json_is_object(json_object_get(file, "model")) ||
                 gw_fail(err, GW_E_INVALID, "is no tokenizer of the tokenizers library: it has no model");
-    good = good && check_normalizer(json_object_get(file, "normalizer"), err) &&
+    good = good && read_normalizer(bpe, json_object_get(file, "normalizer"), err) &&
            read_pre_tokenizers(bpe, json_object_get(file, "pre_tokenizer"), err) &&
            read_model(&r, json_object_get(file, "model"), err) &&
            read_added(&r, json_object_get(file, "added_tokens"), err);

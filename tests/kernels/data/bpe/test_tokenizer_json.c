@@ -92,7 +92,7 @@ static void write_json(const char *name, json_t *json) {
 static json_t *make_tokenizer(const json_t *all, const json_t *one) {
     json_t *model = make_model(all, one), *file = json_object();
     json_object_set_new(file, "version", json_string("1.0"));
-    json_object_set_new(file, "normalizer", json_null());
+    json_object_set(file, "normalizer", json_object_get(one, "normalizer"));
     json_object_set_new(file, "added_tokens", make_added(one, json_object_get(model, "vocab")));
     json_object_set(file, "pre_tokenizer", json_object_get(one, "pre_tokenizer"));
     json_object_set_new(file, "model", model);
@@ -202,9 +202,9 @@ static void refuse(const char *change, gw_code code, const char *words) {
 
 Test(tokenizer_json, what_cannot_be_honoured_is_refused_by_its_name) {
 #define UNSUPPORTED(change, words) refuse(change, GW_E_UNSUPPORTED, words)
-    UNSUPPORTED("{\"normalizer\": {\"type\": \"NFC\"}}", "has a normalizer, NFC");
+    UNSUPPORTED("{\"normalizer\": {\"type\": \"NFKC\"}}", "has the normalizer NFKC: NFC is the only one");
     UNSUPPORTED("{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Lowercase\"}]}}",
-                "has a normalizer, Lowercase");
+                "has the normalizer Lowercase");
     UNSUPPORTED("{\"model\": {\"type\": \"Unigram\"}}",
                 "has a model of the type Unigram: BPE is what can be read");
     UNSUPPORTED("{\"model\": {\"end_of_word_suffix\": \"</w>\"}}", "its model has a end_of_word_suffix");
