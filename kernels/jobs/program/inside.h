@@ -37,7 +37,7 @@ bool program_keeper_spawn(program_keeper *keeper, const gw_spawn *spawn, gw_proc
  * debugging). *to becomes the end to write to, which the caller closes. NULL: it cannot be opened. */
 program_output *program_output_open(program_keeper *keeper, uint32_t serial, bool quiet, int *to,
                                     gw_err *err);
-/* From here on lines are logged as information. */
+/* From here on lines are logged as information. NULL is allowed. */
 void program_output_show(program_output *output);
 /* Reads what is left, and copies the last lines that the process printed, up to two of them, joined by " | ".
  * NULL gives none. */
@@ -111,7 +111,7 @@ program_outcome program_process_ask(program_process *process, const program_requ
                                     gw_program_message *reply, gw_err *err);
 /* Asks the process to leave. */
 void program_process_leave(program_process *process);
-/* Waits for the end of a process by itself. */
+/* Waits for the end of a process by itself. It never comes for a program that has started this peer. */
 bool program_process_join(program_process *process, uint64_t patience_ns, int *status);
 /* Kills the process and frees what is its. Harmless where there is none. */
 void program_process_end(program_process *process);
@@ -199,6 +199,8 @@ struct program {
     _Atomic uint32_t serials; /* processes started so far */
     pthread_mutex_t lock;     /* guards the members that follow */
     program_process first;    /* the template, or the first worker before a slot takes it */
+    bool is_alone;            /* the program has started this peer, and is its only worker */
+    int alone_tie;            /* its tie until the first process takes it; -1: there is none */
     program_arena initial;    /* S_0, until the first update */
     gw_hash *initial_hashes;  /* of each state tensor of S_0; NULL before there is one */
     program_slot **slots;

@@ -259,6 +259,7 @@ program_output *program_output_open(program_keeper *k, uint32_t serial, bool qui
 }
 
 void program_output_show(program_output *o) {
+    if (o == NULL) return;
     pthread_mutex_lock(&o->keeper->lock);
     o->quiet = false;
     pthread_mutex_unlock(&o->keeper->lock);

@@ -296,6 +296,16 @@ static program_outcome fork_template(program *job, program_process *p, int tie, 
     return outcome;
 }
 
+/* Takes the program that has started this peer. It has no descriptor of the process, so that nothing kills it
+ * or waits for its end, and prints where it likes. */
+static bool take_alone(program *job, program_process *p, gw_err *err) {
+    *p = (program_process){.job = job, .process.fd = -1, .tie = job->alone_tie};
+    job->alone_tie = -1;
+    p->serial = atomic_fetch_add(&job->serials, 1) + 1;
+    p->received = malloc(GW_PROGRAM_MESSAGE_MOST);
+    return p->received != NULL || gw_fail(err, GW_E_NOMEM, "no memory for a worker's messages");
+}
+
 /* Opens the process's own things: the tie, whose other end *tie becomes, and the output. */
 static bool prepare(program *job, program_process *p, bool quiet, int *tie, int *output, gw_err *err) {
     int ties[2];
@@ -315,10 +325,12 @@ static bool prepare(program *job, program_process *p, bool quiet, int *tie, int 
 
 program_outcome program_process_start(program *job, program_process *p, gw_program_role role, bool leads,
                                       gw_err *err) {
-    int tie, output;
+    int tie = -1, output = -1;
     char build[GW_BUILD_ID_TEXT];
     const char *class = getenv("OPENBLAS_CORETYPE");
-    bool good = prepare(job, p, role == GW_PROGRAM_WORKER, &tie, &output, err);
+    bool is_there = role == GW_PROGRAM_FIRST && job->alone_tie >= 0;
+    bool good =
+        is_there ? take_alone(job, p, err) : prepare(job, p, role == GW_PROGRAM_WORKER, &tie, &output, err);
     gw_build_id(build);
     gw_program_message message = {.kind = GW_PROGRAM_WELCOME};
     message.welcome = (gw_program_welcome){.role = role,
@@ -333,7 +345,7 @@ program_outcome program_process_start(program *job, program_process *p, gw_progr
     program_outcome outcome = good ? PROGRAM_ANSWERED : PROGRAM_LOST;
     if (good && role == GW_PROGRAM_FORKED_WORKER)
         outcome = fork_template(job, p, tie, output, err);
-    else if (good && !spawn(job, p, tie, output, err))
+    else if (good && !is_there && !spawn(job, p, tie, output, err))
         outcome = err->code == GW_E_NOTFOUND ? PROGRAM_REFUSED : PROGRAM_LOST;
     if (tie >= 0) close(tie);
     if (output >= 0) close(output);

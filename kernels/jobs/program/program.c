@@ -3,11 +3,15 @@
 #include "core/os/durable.h"
 #include "kernels/jobs/program/inside.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { THREADS_MOST = 1024 };
@@ -167,6 +171,7 @@ static void job_close(void *job_pointer) {
     program *job = job_pointer;
     gw_team_close(job->team);
     program_workers_close(job);
+    if (job->alone_tie >= 0) close(job->alone_tie);
     program_keeper_close(job->keeper);
     program_arena_close(&job->state);
     program_arena_close(&job->next);
@@ -185,12 +190,30 @@ static void job_close(void *job_pointer) {
     free(job);
 }
 
+/* Finds the tie of a program that has started this peer. */
+static bool find_alone(program *job, gw_err *err) {
+    const char *text = getenv("GODWIT_PROGRAM_FD");
+    if (text == NULL) return true;
+    int kind = 0;
+    socklen_t size = sizeof kind;
+    char *end;
+    long fd = strtol(text, &end, 10);
+    if (*end != '\0' || fd <= STDERR_FILENO || fd > INT_MAX ||
+        getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &kind, &size) != 0 || kind != SOCK_SEQPACKET)
+        return gw_fail(err, GW_E_USAGE, "GODWIT_PROGRAM_FD: '%s' is no connection with a program", text);
+    job->is_alone = true;
+    job->alone_tie = (int)fd;
+    return fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0 || gw_fail_errno(err, errno, "GODWIT_PROGRAM_FD");
+}
+
 static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
     program *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the job");
     pthread_mutex_init(&job->lock, NULL);
     job->first = (program_process){.job = job, .process.fd = -1, .tie = -1};
-    bool good = read_params(params, job, err) && (job->keeper = program_keeper_open(err)) != NULL;
+    job->alone_tie = -1;
+    bool good = read_params(params, job, err) && find_alone(job, err) &&
+                (job->keeper = program_keeper_open(err)) != NULL;
     if (good && program_first_start(job, err) != PROGRAM_ANSWERED) {
         good = false;
         if (err->code == GW_E_PEER) gw_fail_in(err, "%s does not describe a job", job->file);

@@ -30,7 +30,8 @@ static bool is_taken(const char *entry) {
                                            "ATEN_CPU_CAPABILITY=",
                                            "ONEDNN_MAX_CPU_ISA=",
                                            "DNNL_MAX_CPU_ISA=",
-                                           "GODWIT_WORKER_FD="};
+                                           "GODWIT_WORKER_FD=",
+                                           "GODWIT_PROGRAM_FD="};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;

@@ -368,11 +368,13 @@ bool program_finish(void *job_pointer, uint64_t steps_done, const gw_state *stat
     gw_program_message message = {.kind = GW_PROGRAM_FINISH};
     message.finish.steps = steps_done;
     message.finish.updates = gw_program_place_of(&d->options, steps_done).update;
+    if (d->options.updates > 0 && message.finish.updates > d->options.updates) /* the last cycle was short */
+        message.finish.updates = d->options.updates;
     if (job->report_count > 0) list_reports(job, state->data[d->array_count], &message.finish.reports);
     pthread_mutex_lock(&slot->turn);
     program_outcome outcome = ask_leader(job, &message, err);
     int status = 0;
-    while (outcome == PROGRAM_ANSWERED &&
+    while (outcome == PROGRAM_ANSWERED && !job->is_alone &&
            !program_process_join(&slot->process, UINT64_C(1000000000), &status))
         continue; /* the program does what comes behind the job */
     char end[GW_PROCESS_END_TEXT], last[300];

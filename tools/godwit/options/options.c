@@ -702,9 +702,10 @@ static bool parse(int argc, char **argv, parser *p) {
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err) {
     parser p = {0};
     bool good = take_fallbacks(options, err);
-    char **after = argv + argc; /* what follows "--" */
-    if (good && argc >= 2 && argv[1][0] != '-') {
-        options->job = gw_jobs_find(argv[1], options->code, err);
+    char **after = argv + argc;                 /* what follows "--" */
+    const char *job = argc >= 2 ? argv[1] : ""; /* the parser puts options before it */
+    if (good && argc >= 2 && job[0] != '-') {
+        options->job = gw_jobs_find(job, options->code, err);
         good = options->job != NULL;
     }
     for (int i = 2; options->job == &gw_job_program && i < argc; i++) {
@@ -716,7 +717,7 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
     good = good && open_parser(&p, options, err);
     /* The error of command lines that argp refuses by itself, and of those without a job. */
     if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
-    good = good && parse(argc, argv, &p) && options->job != NULL && take_program(&p, argv[1], after) &&
+    good = good && parse(argc, argv, &p) && options->job != NULL && take_program(&p, job, after) &&
            keep_params(&p) && validate(options, err);
     close_parser(&p);
     if (!good) gw_run_options_free(options);

@@ -1,0 +1,143 @@
+"""Programs in Python on peers of this machine: what the suites of this folder share."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.realpath(os.path.join(HERE, "..", ".."))
+BUILD = os.environ.get("GODWIT_BUILD", os.path.join(SOURCE, "build"))
+BINARY = os.path.join(BUILD, "godwit")
+PYTHON = os.environ.get("GODWIT_TEST_PYTHON") or sys.executable
+MODULE = os.path.join(SOURCE, "tools", "python")
+PROGRAMS = os.path.join(HERE, "programs")
+EXAMPLES = os.path.join(SOURCE, "tools", "examples", "python")
+LIMIT_S = 300
+
+
+def lacks(*modules):
+    """The reason to skip tests that need these modules; empty where the Python has them."""
+    code = "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1:]))"
+    if subprocess.run([PYTHON, "-c", code, *modules], check=False).returncode == 0:
+        return ""
+    return f"{PYTHON} lacks {' or '.join(modules)}; GODWIT_TEST_PYTHON may name one that has it"
+
+
+def environment(**more):
+    """The environment of a program, with this tree's module and program."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("GODWIT_")}
+    return {**clean, "PYTHONPATH": MODULE, "GODWIT": BINARY, **more}
+
+
+class Peer:
+    """A peer that runs a program."""
+
+    def __init__(self, folder, name, program, arguments=(), options=(), **variables):
+        self.directory = os.path.join(folder, name)
+        command = [BINARY, "run", program, "--python", PYTHON, "--dir", self.directory, "--listen", "127.0.0.1:0", *options]
+        self._process = subprocess.Popen(
+            [*command, "--", *map(str, arguments)], env=environment(**variables), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self.output = ""
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def address(self):
+        """Where the peer listens, as soon as it says so."""
+        for line in self._process.stdout:
+            self.output += line
+            found = re.search(r"listening on (\S+)", line)
+            if found:
+                return found[1]
+        raise AssertionError(f"the peer has ended: {self.output}")
+
+    def end(self):
+        """Waits for the end. Returns the exit status."""
+        rest, _ = self._process.communicate(timeout=LIMIT_S)
+        self.output += rest
+        return self._process.returncode
+
+    def stop(self):
+        """Ends the peer if it runs."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self.output += self._process.communicate()[0]
+
+
+def state_of(output):
+    """The hash of the final state; None where the job did not end."""
+    found = re.search(r"state=([0-9a-f]{64})", output)
+    return found[1] if found else None
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, whose peers are ended behind it."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def peer(self, name, program, arguments=(), options=(), **variables):
+        peer = Peer(self.folder, name, program, arguments, options, **variables)
+        self.addCleanup(peer.stop)
+        return peer
+
+    def state(self, name, program, arguments=(), options=(), **variables):
+        """Runs a program on one peer to its end, and returns the hash of the final state."""
+        peer = self.peer(name, program, arguments, options, **variables)
+        self.assertEqual(peer.end(), 0, peer.output)
+        self.output = peer.output
+        return state_of(peer.output)
+
+    def refusal(self, program, arguments=(), options=("--workers", "1"), **variables):
+        """Runs a program that is refused or fails, and returns what the peer says."""
+        peer = self.peer("refused", program, arguments, options, **variables)
+        self.assertNotEqual(peer.end(), 0, peer.output)
+        self.assertIsNone(state_of(peer.output))
+        return peer.output
+
+    def alone(self, program, arguments=(), **variables):
+        """Runs a program by plain Python, and returns what it and its peer print."""
+        command = [PYTHON, program, *map(str, arguments)]
+        done = subprocess.run(
+            command, env=environment(**variables), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def flock(self, program, arguments=(), peers=3, options=("--workers", "2"), variables=None):
+        """Starts peers that find each other by the first. `variables` are those of each peer."""
+        together = ("--peers", str(peers), *options)
+        each = variables or [{}] * peers
+        found = [self.peer("p0", program, arguments, together, **each[0])]
+        seed = found[0].address()
+        for i in range(1, peers):
+            found.append(self.peer(f"p{i}", program, arguments, (*together, "--join", seed), **each[i]))
+        return found
+
+    def text(self, size=20000):
+        """The path of a text of some words in an order that no chance has made."""
+        path = os.path.join(self.folder, "text")
+        words = "the peers of a flock share out a step and the sum of all shards is the same whoever computes".split()
+        with open(path, "w") as file:
+            i = 0
+            while file.tell() < size:
+                file.write(words[(i * i + 3 * i) % len(words)] + (" " if i % 11 else ".\n"))
+                i += 1
+        return path
+
+
+def kills(folder, *places):
+    """The variable by which a program that imports `deaths` dies at places: `shard 3 2` (update and shard), `part 4`,
+    `once 5`, `after 6`; with `peer` in front its peer dies, with `stop` it is asked to leave. Each happens once in the folder."""
+    os.makedirs(folder, exist_ok=True)
+    return {"GODWIT_TEST_DEATHS": json.dumps([folder, list(places)])}

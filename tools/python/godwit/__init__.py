@@ -1,0 +1,35 @@
+"""Godwit: long computations on a flock of peers, with the same bytes whatever dies.
+
+Import it before PyTorch and NumPy: it pins the environment and seeds all generators. ``godwit.Job`` is for
+PyTorch; ``godwit.arrays`` is for NumPy. tools/python/README.md is the page for users.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import session as _session
+from .errors import Error, Refused
+from .job import AfterContext, Loader, Result, ShardContext, UpdateContext
+
+if TYPE_CHECKING:
+    from .torch_program import Job
+
+__all__ = ["AfterContext", "Error", "Job", "Loader", "Refused", "Result", "ShardContext", "UpdateContext"]
+
+_session.begin()
+
+
+def __getattr__(name: str) -> Any:
+    """``Job`` needs PyTorch, which is imported when it is asked for."""
+    if name != "Job":
+        raise AttributeError(f"module 'godwit' has no attribute '{name}'")
+    try:
+        from .torch_program import Job
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise Error(
+            "godwit.Job needs PyTorch, which this Python does not have: pip install torch, or name another Python "
+            "with --python; for NumPy, use godwit.arrays"
+        ) from None
+    return Job

@@ -1,0 +1,10 @@
+"""The errors of this package."""
+from __future__ import annotations
+
+
+class Error(Exception):
+    """A mistake in how this package is used; the text says what to do."""
+
+
+class Refused(Error):
+    """The program does what a job cannot do. The text names it and says what to do instead."""

@@ -1,0 +1,151 @@
+"""What makes a process compute the same bits as the others: set when ``godwit`` is imported.
+
+A peer sets the environment of its workers before they start. A script that runs alone sets the same here, which
+libraries read when they are loaded; therefore ``import godwit`` stands before ``import torch`` and
+``import numpy``. Libraries that are loaded later are seeded and set up by a hook on their import.
+"""
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import random
+import sys
+from types import ModuleType
+from typing import Callable, Dict, List, Optional, Sequence
+
+from .errors import Error
+from .permutation import derived
+
+_TAKEN = (
+    "OMP_", "MKL_", "KMP_", "GOMP_", "SLURM_", "TORCHELASTIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "OPENBLAS_", "NUMEXPR_",
+    "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+)  # fmt: skip
+"""Variables that are taken away; a name that ends with "_" is a beginning."""
+
+_loaded_before: List[str] = []
+
+
+def _is_taken(name: str) -> bool:
+    return any(name.startswith(t) if t.endswith("_") else name == t for t in _TAKEN)
+
+
+def _processor() -> str:
+    """``avx512`` or ``avx2``, or empty for another processor: the kind that a peer chooses by default."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            flags = next((set(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")), set())
+    except OSError:
+        return ""
+    if {"avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"} <= flags:
+        return "avx512"
+    return "avx2" if {"avx2", "fma"} <= flags else ""
+
+
+def environment(threads: int) -> Dict[str, str]:
+    """What a peer sets in the environment of its workers (kernels/jobs/program/start.c)."""
+    found = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
+    found.update(OMP_DYNAMIC="FALSE", MKL_DYNAMIC="FALSE", OMP_WAIT_POLICY="passive")
+    kind = _processor()
+    if kind:
+        wide = kind == "avx512"
+        found["ATEN_CPU_CAPABILITY"] = kind
+        found["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE" if wide else "AVX2"
+        found["MKL_ENABLE_INSTRUCTIONS"] = "AVX512" if wide else "AVX2"
+        found["MKL_CBWR"] = ("AVX512" if wide else "AVX2") + ",STRICT"
+        if wide:
+            found["OPENBLAS_CORETYPE"] = "SkylakeX"
+    return found
+
+
+def alone(threads: int) -> None:
+    """Sets the environment of this process as a peer sets that of its workers."""
+    _loaded_before.extend(name for name in ("torch", "numpy") if name in sys.modules)
+    for name in [n for n in os.environ if _is_taken(n)]:
+        del os.environ[name]
+    os.environ.update(environment(threads))
+
+
+def check_order() -> None:
+    """Raises Error where a library was loaded before its environment was set."""
+    if _loaded_before:
+        raise Error(
+            f"{' and '.join(_loaded_before)} was imported before godwit, with another environment than on a "
+            "flock: let 'import godwit' stand first in the script"
+        )
+
+
+def libraries(seed: int, threads: int) -> None:
+    """Seeds and sets up the libraries that are loaded, and those that will be."""
+    random.seed(derived(seed, 1))
+    actions: Dict[str, Callable[[ModuleType], None]] = {
+        "torch": lambda module: _torch(module, seed, threads),
+        "numpy": lambda module: module.random.seed(derived(seed, 3) & 0xFFFFFFFF),
+    }
+    for name in list(actions):
+        module = sys.modules.get(name)
+        if module is not None:
+            actions.pop(name)(module)
+    if actions:
+        sys.meta_path.insert(0, _Hook(actions))
+
+
+def _torch(torch: ModuleType, seed: int, threads: int) -> None:
+    torch.manual_seed(derived(seed, 2))
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True
+
+
+class _Hook(importlib.abc.MetaPathFinder):
+    """Runs an action when a library has been loaded."""
+
+    def __init__(self, actions: Dict[str, Callable[[ModuleType], None]]) -> None:
+        self._actions = actions
+
+    def find_spec(
+        self, name: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
+    ) -> Optional[importlib.machinery.ModuleSpec]:
+        if name not in self._actions:
+            return None
+        action = self._actions.pop(name)
+        if not self._actions and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, action)
+        return spec
+
+
+class _Loader(importlib.abc.Loader):
+    """A loader that runs an action behind another one's work."""
+
+    def __init__(self, inner: importlib.abc.Loader, action: Callable[[ModuleType], None]) -> None:
+        self._inner = inner
+        self._action = action
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> Optional[ModuleType]:
+        return self._inner.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        if spec is not None:
+            spec.loader = self._inner
+        module.__loader__ = self._inner
+        self._inner.exec_module(module)
+        self._action(module)
+
+
+def shard_generators(seed: int) -> None:
+    """Seeds every generator of the process that there is."""
+    random.seed(seed)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed & 0xFFFFFFFF)

@@ -1,0 +1,181 @@
+"""This process's connection with a peer: found when ``godwit`` is imported, or made when a job runs alone.
+
+A process that a peer has started finds its tie in the environment. A script that runs alone starts a peer of its
+own, with this process as the worker: ``GODWIT_SEED``, ``GODWIT_THREADS`` and ``GODWIT_ARGS`` (further options of
+``godwit run``) are its settings.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import List, Optional
+
+from . import pin
+from .errors import Error
+from .protocol import Fault, Kind, ProtocolError, Role, Tie, Welcome, Writer, clipped, error_message
+
+try:
+    from ._build import BUILD
+except ImportError:  # a tree, which makes no build's module
+    BUILD = ""
+
+_VARIABLE = "GODWIT_WORKER_FD"
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when its parent ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+
+
+def _about() -> str:
+    found = [f"{platform.python_implementation()} {platform.python_version()}"]
+    for name in ("torch", "jax", "numpy"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found.append(f"{name} {version}")
+    return clipped(", ".join(found), 200)
+
+
+class Session:
+    """A tie and what the peer has said on it."""
+
+    def __init__(self, tie: Tie) -> None:
+        self.tie = tie
+        try:
+            message, _ = tie.receive()
+            if message.kind != Kind.WELCOME:
+                raise ProtocolError(f"the peer sent {message.kind.name} before WELCOME")
+            self.welcome = Welcome.read(message)
+        except ProtocolError as error:
+            tie.send(error_message(Fault.REFUSED, "", 0, str(error)))
+            sys.exit(f"godwit: {error}")
+        except EOFError:
+            os._exit(0)
+        build = self.welcome.build
+        if BUILD and build and build != BUILD:
+            text = (
+                f"the godwit program is build {build}, but the module that {sys.executable} has is build {BUILD}: "
+                "install the same release of both"
+            )
+            tie.send(error_message(Fault.REFUSED, "", 0, text))
+            sys.exit(f"godwit: {text}")
+        tie.send(Writer(Kind.HELLO).put("I", os.getpid()).text(BUILD).text(_about()))
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether this process is a fork of the template."""
+        return self.welcome.role == Role.FORK
+
+
+class Settings:
+    """What a script that runs alone is started with."""
+
+    def __init__(self) -> None:
+        self.seed = _number("GODWIT_SEED", 1, 0, (1 << 63) - 1)
+        self.threads = _number("GODWIT_THREADS", 1, 1, 1024)
+        try:
+            self.args = shlex.split(os.environ.get("GODWIT_ARGS", ""))
+        except ValueError as error:
+            raise Error(f"GODWIT_ARGS: {error}") from None
+
+
+def _number(name: str, default: int, least: int, most: int) -> int:
+    text = os.environ.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise Error(f"{name}: '{text}' is no number from {least} to {most}")
+    return int(text)
+
+
+session: Optional[Session] = None
+settings = Settings()
+
+
+def begin() -> None:
+    """What ``import godwit`` does: finds the tie, pins the environment and seeds all generators."""
+    global session
+    number = os.environ.pop(_VARIABLE, "")
+    if number:
+        session = Session(Tie(int(number)))
+        settings.seed = session.welcome.seed
+        settings.threads = session.welcome.threads
+    else:
+        pin.alone(settings.threads)
+    pin.libraries(settings.seed, settings.threads)
+
+
+def find_binary() -> str:
+    """The path of the ``godwit`` program: that of ``GODWIT``, of this package, of the tree or of the PATH."""
+    named = os.environ.get("GODWIT", "")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise Error(f"GODWIT: {named} is no program that can be executed")
+        return named
+    here = Path(__file__).resolve().parent
+    for path in (here / "bin" / "godwit", here.parents[2] / "build" / "godwit"):
+        if os.access(path, os.X_OK):
+            return str(path)
+    found = shutil.which("godwit")
+    if found is None:
+        raise Error(
+            "the program 'godwit' is not on the PATH. Install it, or name it by the environment variable GODWIT"
+        )
+    return found
+
+
+_interrupts = 0
+
+
+def _interrupted(number: int, frame: object) -> None:
+    """Ctrl-C reaches the peer as well, which saves a checkpoint and leaves; the second one is for this process."""
+    global _interrupts
+    _interrupts += 1
+    if _interrupts > 1:
+        raise KeyboardInterrupt
+
+
+class Alone:
+    """A peer of this process's own, whose only worker this process is."""
+
+    def __init__(self, script: str, argv: List[str], directory: Optional[str]) -> None:
+        pin.check_order()
+        self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="godwit-")
+        place = directory if directory is not None else str(self._temporary.name)  # type: ignore[union-attr]
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [
+            find_binary(), "run", "program", "--program", script, "--python", sys.executable, "--dir", place,
+            "--workers", "1", "--listen", "127.0.0.1:0", "--seed", str(settings.seed),
+            "--threads", str(settings.threads), *settings.args, "--", *argv,
+        ]  # fmt: skip
+        environment = {**os.environ, "GODWIT_PROGRAM_FD": str(theirs.fileno())}
+        signal.signal(signal.SIGINT, _interrupted)
+        self._peer = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=environment, preexec_fn=die_with_parent
+        )
+        theirs.close()
+        self.session = self._welcome(ours)
+
+    def _welcome(self, ours: socket.socket) -> Session:
+        """Waits for WELCOME, or for the peer's end."""
+        if not ours.recv(1, socket.MSG_PEEK):
+            sys.exit(self._peer.wait() or 1)
+        return Session(Tie(ours.detach()))
+
+    def end(self) -> None:
+        """Waits for the end of the peer. Exits with its status where that is not 0."""
+        status = self._peer.wait()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._temporary is not None:
+            self._temporary.cleanup()
+        if status != 0:
+            sys.exit(status if status > 0 else 1)

@@ -1,0 +1,971 @@
+"""PyTorch: a model and its optimizers as a job.
+
+The state has, in this order: the model's parameters and buffers under their own names; the optimizers' tensors,
+``optimizer:KEY:PARAMETER``; which parameters they have state for and numbers kept per parameter; and the numbers
+of parameter groups, of ``keep=`` and of ``job.vars``, as bytes (blob.py). Parameters see *state*, and in an update
+*next*, without a copy. The sums are the gradients, how many shards gave one, the differences of the buffers, the
+weight, the loss and the reports.
+"""
+from __future__ import annotations
+
+import copy
+import inspect
+import mmap
+import warnings
+from collections import defaultdict
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+
+from . import blob, identity, job as jobs
+from .errors import Error, Refused
+from .protocol import (
+    ALIKE, APPLY_ONLY, CONSTANT, HAS_AFTER, HAS_ONCE, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish, Layout,
+    Once, Options, Part, Phase, Shard, SumFlag, Tensor,
+)  # fmt: skip
+from .worker import Arenas, Program, can_fork
+
+_DTYPES: Dict[torch.dtype, DType] = {
+    torch.float32: DType.F32, torch.float64: DType.F64, torch.int32: DType.I32, torch.int64: DType.I64,
+    torch.uint8: DType.U8, torch.bfloat16: DType.BF16, torch.float16: DType.F16, torch.int16: DType.I16,
+    torch.int8: DType.I8, torch.bool: DType.BOOL,
+}  # fmt: skip
+
+_GRADIENT_BITS, _LOSS_BITS, _WEIGHT_BITS = 40, 30, 20
+_SMALL = 64
+"""A tensor among numbers (a learning rate) may have so many elements."""
+_PART_ELEMENTS, _PARTS_MOST = 1 << 20, 16
+_VARS_ROOM = 4096
+
+_TAKEN_NAMES = ("optimizer:", "keep:", "vars:", "godwit.", "sum:")
+
+
+def _view(memory: mmap.mmap, tensor: Tensor, offset: int, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor that is the memory of an arena."""
+    with warnings.catch_warnings():  # that read-only memory can be written to is what the kernel refuses
+        warnings.simplefilter("ignore", UserWarning)
+        flat = torch.frombuffer(memory, dtype=dtype, count=tensor.elements, offset=offset)
+    return flat.view(tensor.shape)
+
+
+def _small_tensor(value: Any) -> Any:
+    """The plain data of a small tensor; None for anything else."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    if value.numel() > _SMALL or value.layout != torch.strided or value.dtype not in _DTYPES:
+        raise Refused(f"a tensor of {tuple(value.shape)} and {value.dtype} stands where numbers are kept")
+    data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return [int(_DTYPES[value.dtype]), list(value.shape), bytes(data.tolist()).hex()]
+
+
+def _tensor_of(plain: Any) -> torch.Tensor:
+    number, shape, data = plain
+    dtype = next(t for t, d in _DTYPES.items() if d == number)
+    if not data:
+        return torch.empty(shape, dtype=dtype)
+    return torch.frombuffer(bytearray.fromhex(data), dtype=dtype).view(shape).clone()
+
+
+_blobs = blob.Blobs((_small_tensor, _tensor_of))
+
+
+@dataclass
+class _Array:
+    """A state tensor: its description, and its views once there are arenas."""
+
+    tensor: Tensor
+    dtype: torch.dtype
+    initial: Callable[[], torch.Tensor]
+    number: int = 0
+    state: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    next: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+    def carry(self) -> None:
+        """Copies S_t to *next*."""
+        self.next.copy_(self.state)
+
+
+@dataclass
+class _Sum:
+    """A sum: its description, and its view once there are arenas."""
+
+    tensor: Tensor
+    dtype: torch.dtype
+    number: int = 0
+    own: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+@dataclass
+class _Blob:
+    """Numbers that are state, in an array of bytes."""
+
+    array: _Array
+    what: str
+    seen: bytes = b""
+    value: Any = None
+
+    def load(self, memory: torch.Tensor) -> Any:
+        """The value; it must not be changed, as it is remembered."""
+        data = memory.numpy().tobytes() if _HAS_NUMPY else bytes(memory.tolist())
+        if data != self.seen:
+            self.value = _blobs.decode(data)
+            self.seen = data
+        return self.value
+
+    def store(self, value: Any, memory: torch.Tensor) -> None:
+        """Writes a value."""
+        size = memory.numel()
+        data = blob.padded(_blobs.encode(value, self.what), size, self.what)
+        memory.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+
+
+def _numpy_works() -> bool:
+    try:
+        torch.zeros(1).numpy()
+    except RuntimeError:
+        return False
+    return True
+
+
+_HAS_NUMPY = _numpy_works()
+
+
+@dataclass
+class _Parameter:
+    """A parameter. ``part`` is None where no optimizer changes it."""
+
+    name: str
+    tensor: torch.nn.Parameter
+    array: _Array
+    optimizer: Optional[torch.optim.Optimizer] = None
+    index: int = -1  # among those that have gradients
+    part: int = -1
+    gradient: Optional[_Sum] = None
+    kept: Dict[str, _Array] = field(default_factory=dict)  # the optimizer's tensors, by key
+    number_keys: Tuple[str, ...] = ()
+    born: bool = False  # in S_0
+    given: bool = False  # in the shard that is computed
+
+
+@dataclass
+class _Buffer:
+    """A buffer. ``live`` is the memory that the model sees in a shard."""
+
+    name: str
+    module: torch.nn.Module
+    key: str
+    array: _Array
+    live: torch.Tensor
+    difference: Optional[_Sum] = None
+
+    def load(self, memory: torch.Tensor) -> None:
+        """Has the model see the values."""
+        self.live.copy_(memory)
+        self.module._buffers[self.key] = self.live
+
+
+@dataclass
+class _UpdatePart:
+    """The parameters of a part, and what is kept for them."""
+
+    parameters: List[_Parameter] = field(default_factory=list)
+    buffers: List[_Buffer] = field(default_factory=list)
+    born: Optional[_Array] = None
+    numbers: Optional[_Blob] = None
+
+
+@dataclass
+class _Kept:
+    """An object of ``keep=``: its tensors by path, and the rest of its state as numbers."""
+
+    name: str
+    object: Any
+    tensors: Dict[str, _Array]
+    numbers: _Blob
+
+
+class TorchProgram(Program):
+    """A model, its optimizers and what is kept, as the worker of a peer."""
+
+    def __init__(
+        self,
+        job: jobs.JobBase,
+        model: torch.nn.Module,
+        optimizers: Sequence[torch.optim.Optimizer],
+        keep: Mapping[str, Any],
+    ) -> None:
+        self._job = job
+        self._model = model
+        self._optimizers = list(optimizers)
+        self._arrays: List[_Array] = []
+        self._sums: List[_Sum] = []
+        self._modes = [(m, m.training) for m in model.modules()]
+        self._refuse_model()
+        self._shape = _structure(model)
+        self._parameters = self._find_parameters()
+        self._trained = [p for p in self._parameters if p.optimizer is not None]
+        if not self._trained:
+            raise Refused("no parameter of the model requires a gradient and belongs to the optimizer")
+        self._parts = self._divide(job.settings.parts)
+        self._buffers = self._find_buffers()
+        self._learn()
+        self._keep_numbers(keep)
+        self._add_sums()
+        for parameter in self._trained:
+            parameter.tensor.register_post_accumulate_grad_hook(self._hook_of(parameter))
+            parameter.tensor.grad = None
+        self._presence = memoryview(b"")
+        self._own: Optional[mmap.mmap] = None
+        self._describe()
+
+    # Finding what there is.
+
+    def _refuse_model(self) -> None:
+        for name, module in self._model.named_modules():
+            kind = type(module).__name__
+            if kind in ("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel"):
+                raise Refused(f"the model is wrapped in {kind}: give the plain module, godwit adds the gradients itself")
+            if getattr(module, "sparse", False) is True and isinstance(
+                module, (torch.nn.Embedding, torch.nn.EmbeddingBag)
+            ):
+                raise Refused(f"{name}: Embedding(sparse=True) has sparse gradients: leave sparse=True out")
+            if (
+                isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+                and module.track_running_stats
+                and module.momentum is None
+            ):
+                raise Refused(
+                    f"{name}: BatchNorm(momentum=None) keeps a plain average over all batches, which depends on how "
+                    "many came before: give a momentum, such as 0.1"
+                )
+        for tensor_name, tensor in (*self._model.named_parameters(), *self._model.named_buffers()):
+            self._refuse_tensor(tensor_name, tensor)
+
+    @staticmethod
+    def _refuse_tensor(name: str, tensor: torch.Tensor) -> None:
+        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+            raise Refused(f"{name} has no shape yet (a lazy module): run the model once before job.run()")
+        if tensor.device.type != "cpu":
+            raise Refused(f"{name} is on {tensor.device}: only models on the CPU are possible as yet: use .to('cpu')")
+        if tensor.layout != torch.strided:
+            raise Refused(f"{name} has layout {tensor.layout}: only dense tensors are possible")
+        if tensor.dtype not in _DTYPES:
+            raise Refused(f"{name} has {tensor.dtype}, which no state can have; use float32 or another real type")
+        if tensor.numel() == 0:
+            raise Refused(f"{name} has no elements: {tuple(tensor.shape)}")
+        if tensor.dim() > 8:
+            raise Refused(f"{name} has {tensor.dim()} dimensions, and 8 is the most")
+        if name.startswith(_TAKEN_NAMES):
+            raise Refused(f"{name}: names that begin with {', '.join(_TAKEN_NAMES)} are godwit's own")
+
+    def _array(
+        self, name: str, like: torch.Tensor, part: int, flags: int, initial: Callable[[], torch.Tensor]
+    ) -> _Array:
+        shape = tuple(like.shape)
+        if len(name.encode()) > 255:
+            raise Refused(f"the name {name} has more than 255 bytes")
+        tensor = Tensor(STATE, _DTYPES[like.dtype], flags, 0, part, shape, name)
+        array = _Array(tensor, like.dtype, initial, len(self._arrays))
+        self._arrays.append(array)
+        return array
+
+    def _blob(self, name: str, what: str, part: int, flags: int, value: Any, least: int = 0) -> _Blob:
+        data = _blobs.encode(value, what)
+        size = blob.room_for(data, least)
+        first = torch.frombuffer(bytearray(blob.padded(data, size, what)), dtype=torch.uint8)
+        return _Blob(self._array(name, first, part, flags, lambda: first), what)
+
+    def _sum(
+        self, name: str, dtype: torch.dtype, shape: Tuple[int, ...], part: int, flags: SumFlag, bits: int
+    ) -> _Sum:
+        made = _Sum(Tensor(SUM, _DTYPES[dtype], int(flags), bits, part, shape, name), dtype, len(self._sums))
+        self._sums.append(made)
+        return made
+
+    def _find_parameters(self) -> List[_Parameter]:
+        owners: Dict[int, torch.optim.Optimizer] = {}
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    if id(parameter) in owners:
+                        raise Refused("a parameter belongs to two optimizers, or twice to one")
+                    owners[id(parameter)] = optimizer
+        found: List[_Parameter] = []
+        for name, tensor in self._model.named_parameters():
+            array = self._array(name, tensor, CONSTANT, 0, lambda t=tensor: t.detach())  # type: ignore[misc]
+            parameter = _Parameter(name, tensor, array)
+            owner = owners.pop(id(tensor), None)
+            if owner is not None and tensor.requires_grad:
+                if not tensor.dtype.is_floating_point:
+                    raise Refused(f"{name} has {tensor.dtype}, whose gradients cannot be added")
+                parameter.optimizer = owner
+            found.append(parameter)
+        if owners:
+            raise Refused(
+                f"the optimizer has {len(owners)} parameters that are not in the model: put all into one module "
+                "(torch.nn.ModuleDict), so that they have names"
+            )
+        for index, parameter in enumerate([p for p in found if p.optimizer is not None]):
+            parameter.index = index
+        return found
+
+    def _divide(self, asked: Optional[int]) -> List[_UpdatePart]:
+        """Divides the trained parameters, in their order, into parts of about as many elements each. The division
+        is the same for any number of workers."""
+        total = sum(p.tensor.numel() for p in self._trained)
+        count = asked if asked is not None else max(1, min(_PARTS_MOST, total // _PART_ELEMENTS))
+        count = min(count, len(self._trained))
+        parts = [_UpdatePart() for _ in range(count)]
+        before, number = 0, 0
+        for position, parameter in enumerate(self._trained):
+            left = len(self._trained) - position
+            wanted = min(before * count // total, count - 1)
+            number = max(number, min(wanted, number + 1), count - left)
+            parameter.part = number
+            parameter.array.tensor = _with_part(parameter.array.tensor, number)
+            parts[number].parameters.append(parameter)
+            before += parameter.tensor.numel()
+        return parts
+
+    def _find_buffers(self) -> List[_Buffer]:
+        """The buffers that a model saves. Others are made by the program and must stay as they are."""
+        found: List[_Buffer] = []
+        seen: Dict[int, str] = {}
+        last = len(self._parts) - 1
+        for prefix, module in self._model.named_modules(remove_duplicate=True):
+            for key, tensor in module._buffers.items():
+                if tensor is None or key in module._non_persistent_buffers_set:
+                    continue
+                name = f"{prefix}.{key}" if prefix else key
+                if id(tensor) in seen:
+                    raise Refused(f"the buffers {seen[id(tensor)]} and {name} are one tensor: register it once")
+                seen[id(tensor)] = name
+                array = self._array(name, tensor, last, 0, lambda t=tensor: t.detach())  # type: ignore[misc]
+                buffer = _Buffer(name, module, key, array, tensor.detach().clone().contiguous())
+                self._parts[last].buffers.append(buffer)
+                found.append(buffer)
+        self._loose = [
+            (f"{prefix}.{key}" if prefix else key, module, key, tensor.detach().clone())
+            for prefix, module in self._model.named_modules()
+            for key, tensor in module._buffers.items()
+            if tensor is not None and key in module._non_persistent_buffers_set
+        ]
+        return found
+
+    # The optimizer's state, learnt from a step on copies.
+
+    def _learn(self) -> None:
+        for optimizer in self._optimizers:
+            self._refuse_optimizer(optimizer)
+            learnt = _learn_state(optimizer)
+            for parameter in self._trained:
+                if parameter.optimizer is optimizer:
+                    self._take_learnt(parameter, optimizer, learnt[id(parameter.tensor)])
+        for number, part in enumerate(self._parts):
+            marks = torch.tensor([p.born for p in part.parameters], dtype=torch.uint8)
+            part.born = self._array(f"optimizer:born:{number}", marks, number, APPLY_ONLY, lambda m=marks: m)  # type: ignore[misc]
+            numbers = {p.name: self._numbers_of(p) for p in part.parameters if p.number_keys}
+            if numbers:
+                part.numbers = self._blob(
+                    f"optimizer:numbers:{number}", "the optimizer's state", number, APPLY_ONLY, numbers
+                )
+
+    @staticmethod
+    def _refuse_optimizer(optimizer: torch.optim.Optimizer) -> None:
+        kind = type(optimizer).__name__
+        step = inspect.signature(type(optimizer).step).parameters.get("closure")
+        if step is not None and step.default is inspect.Parameter.empty:
+            raise Refused(
+                f"{kind} evaluates the model itself, by a closure, which no exact sum can serve: use another optimizer"
+            )
+        if kind == "SparseAdam":
+            raise Refused("SparseAdam is for sparse gradients, which cannot be added exactly: use Adam")
+        for group in optimizer.param_groups:
+            if group.get("capturable"):
+                raise Refused(f"{kind}(capturable=True) is for CUDA graphs: leave it out")
+
+    def _take_learnt(self, parameter: _Parameter, optimizer: torch.optim.Optimizer, learnt: Dict[str, Any]) -> None:
+        now = optimizer.state.get(parameter.tensor, {})
+        parameter.born = len(now) > 0
+        numbers: List[str] = []
+        for key in sorted(learnt):
+            value = learnt[key]
+            if not isinstance(value, torch.Tensor):
+                numbers.append(key)
+                continue
+            name = f"optimizer:{key}:{parameter.name}"
+            self._refuse_tensor(f"state '{key}' of {parameter.name}", value)
+            first = now.get(key)
+            like = first if isinstance(first, torch.Tensor) else value
+            zeros = torch.zeros(like.shape, dtype=like.dtype)
+            kept = first.detach().clone() if isinstance(first, torch.Tensor) else zeros
+            parameter.kept[key] = self._array(name, like, parameter.part, APPLY_ONLY, lambda t=kept: t)  # type: ignore[misc]
+        parameter.number_keys = tuple(numbers)
+
+    def _numbers_of(self, parameter: _Parameter) -> Dict[str, Any]:
+        assert parameter.optimizer is not None
+        now = parameter.optimizer.state.get(parameter.tensor, {})
+        return {key: now[key] for key in parameter.number_keys if key in now}
+
+    def _group_numbers(self) -> List[List[Dict[str, Any]]]:
+        return [
+            [
+                {key: value for key, value in group.items() if key != "params" and not callable(value)}
+                for group in optimizer.param_groups
+            ]
+            for optimizer in self._optimizers
+        ]
+
+    def _keep_numbers(self, keep: Mapping[str, Any]) -> None:
+        changes = ONCE_ONLY if self._job.update_function is not None else CONSTANT
+        self._groups = self._blob("optimizer:groups", "the optimizer's param_groups", ALIKE, 0, self._group_numbers())
+        self._vars = self._blob("vars:", "job.vars", changes, 0, jobs.vars_of(self._job), _VARS_ROOM)
+        self._kept: List[_Kept] = []
+        for name, thing in keep.items():
+            if type(thing).__name__ == "GradScaler":
+                raise Refused(
+                    f"keep={name!r}: GradScaler makes infinite gradients as its normal course, at which a job stops: use "
+                    "bfloat16 (torch.autocast('cpu', dtype=torch.bfloat16)), which needs no scaling"
+                )
+            if not hasattr(thing, "state_dict") or not hasattr(thing, "load_state_dict"):
+                raise Refused(
+                    f"keep={name!r}: {type(thing).__name__} has no state_dict() and load_state_dict(); use job.vars for "
+                    "numbers"
+                )
+            tensors, numbers = _split(thing.state_dict())
+            arrays: Dict[str, _Array] = {}
+            for path, tensor in tensors.items():
+                self._refuse_tensor(f"keep={name!r}: {path}", tensor)
+                arrays[path] = self._array(
+                    f"keep:{name}:{path}", tensor, changes, 0, lambda t=tensor.detach().clone(): t  # type: ignore[misc]
+                )
+            held = self._blob(f"keep:{name}", f"the state of keep={name!r}", changes, 0, numbers)
+            self._kept.append(_Kept(name, thing, arrays, held))
+
+    def _add_sums(self) -> None:
+        train, both = SumFlag.TRAIN, SumFlag.TRAIN
+        if self._job.settings.eval_every:
+            both = SumFlag.TRAIN | SumFlag.EVALUATE
+        for p in self._trained:
+            p.gradient = self._sum(
+                f"sum:gradient:{p.name}", p.tensor.dtype, tuple(p.tensor.shape), p.part,
+                train | SumFlag.NORM | SumFlag.BY_WEIGHT, _GRADIENT_BITS,
+            )  # fmt: skip
+        for b in self._buffers:
+            floating = b.live.dtype.is_floating_point
+            b.difference = self._sum(
+                f"sum:difference:{b.name}", torch.float64 if floating else torch.int64, tuple(b.live.shape),
+                len(self._parts) - 1, train | SumFlag.BY_SHARDS if floating else train,
+                _GRADIENT_BITS if floating else 0,
+            )  # fmt: skip
+        self._given = self._sum("sum:given", torch.int64, (len(self._trained),), ALIKE, train, 0)
+        self._weight = self._sum("sum:weight", torch.float64, (), CONSTANT, both, _WEIGHT_BITS)
+        report = both | SumFlag.REPORT | SumFlag.BY_WEIGHT
+        self._loss = self._sum("loss", torch.float64, (), CONSTANT, report, _LOSS_BITS)
+        self._reports = {
+            name: self._sum(name, torch.float64, (), CONSTANT, report, _LOSS_BITS)
+            for name in self._job.settings.reports
+        }
+
+    def _describe(self) -> None:
+        s = self._job.settings
+        flags = (HAS_ONCE if self._job.update_function is not None else 0) | (
+            HAS_AFTER if self._job.after_function is not None else 0
+        )
+        count = sum(p.tensor.numel() for p in self._parameters)
+        options = Options(
+            s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, flags, self._weight.number,
+            f"{type(self._model).__name__}, {count:,} parameters", "", identity.data_text(s.data),
+        )  # fmt: skip
+        lines = identity.lines(s.data)
+        lines["optimizer"] = ", ".join(type(o).__qualname__ for o in self._optimizers)
+        self.description = Description(
+            options, [a.tensor for a in self._arrays], [t.tensor for t in self._sums], lines, can_fork()
+        )
+        self.layout = Layout(self.description)
+
+    # Memory.
+
+    def initial(self, memory: mmap.mmap) -> None:
+        for array, offset in zip(self._arrays, self.layout.state):
+            view = _view(memory, array.tensor, offset, array.dtype)
+            view.copy_(array.initial())
+            del view  # the memory is closed behind this
+
+    def attach(self, arenas: Arenas) -> None:
+        for array, offset in zip(self._arrays, self.layout.state):
+            array.state = _view(arenas.state, array.tensor, offset, array.dtype)
+            array.next = _view(arenas.next, array.tensor, offset, array.dtype)
+            array.initial = _forgotten
+        for made, offset in zip(self._sums, self.layout.sums):
+            made.own = _view(arenas.own, made.tensor, offset, made.dtype)
+        groups = self._groups.array
+        self._groups_copy = _view(arenas.own, groups.tensor, self.layout.copies[groups.number], groups.dtype)
+        self._own = arenas.own
+        self._presence = memoryview(arenas.own)[: len(self._sums)]
+        self._no_presence = bytes(len(self._sums))
+        for parameter in self._parameters:
+            parameter.tensor.data = parameter.array.state
+        for optimizer in self._optimizers:
+            optimizer.state.clear()
+
+    # What the model sees.
+
+    def _see_state(self) -> None:
+        """Has everything see S_t: parameters and buffers, and the numbers in groups, kept objects and variables."""
+        for p in self._parameters:
+            if p.tensor.data_ptr() != p.array.state.data_ptr():
+                p.tensor.data = p.array.state
+        for b in self._buffers:
+            b.load(b.array.state)
+        self._set_numbers(next=False)
+
+    def _set_numbers(self, next: bool) -> None:
+        def memory(array: _Array) -> torch.Tensor:
+            return array.next if next else array.state
+
+        groups = self._groups.load(memory(self._groups.array))
+        for optimizer, held in zip(self._optimizers, groups):
+            for group, values in zip(optimizer.param_groups, held):
+                for key, value in values.items():
+                    group[key] = value if isinstance(value, (int, float, bool, str)) else copy.deepcopy(value)
+        jobs.set_vars(self._job, copy.deepcopy(self._vars.load(memory(self._vars.array))))
+        for kept in self._kept:
+            tensors = {path: memory(array) for path, array in kept.tensors.items()}
+            numbers = copy.deepcopy(kept.numbers.load(memory(kept.numbers.array)))
+            kept.object.load_state_dict(_join(numbers, tensors))
+
+    def _set_modes(self, training: bool) -> None:
+        for module, mode in self._modes:
+            module.__dict__["training"] = mode and training
+
+    # Shards.
+
+    def shard(self, request: Shard) -> None:
+        job, own = self._job, self._own
+        assert own is not None and job.shard_function is not None
+        training = request.phase == Phase.TRAIN
+        own[: len(self._sums)] = self._no_presence
+        self._see_state()
+        self._set_modes(training)
+        for parameter in self._trained:
+            parameter.given = False
+            parameter.tensor.grad = None
+        context = jobs.context_of(job.seed, request.step, request.update, request.phase, request.shard, request.shards)
+        with nullcontext() if training else torch.no_grad():
+            loss, weight, reports = self._answer(job.shard_function(context))
+        if training and weight != 0:
+            if loss.grad_fn is None and not any(p.given for p in self._trained):
+                raise Refused("the loss that the shard returns has no gradient: return the tensor, not a number")
+            if loss.grad_fn is not None:
+                loss.backward()
+        self._contribute(training, loss, weight, reports)
+        self._verify(training)
+
+    def _answer(self, answer: Any) -> Tuple[torch.Tensor, float, Dict[str, Any]]:
+        values = answer if isinstance(answer, tuple) else (answer, 1)
+        if not 2 <= len(values) <= 3 or not isinstance(values[0], torch.Tensor) or values[0].numel() != 1:
+            raise Refused(
+                "the shard function must return the sum of its samples' losses, as a tensor of one element, and their "
+                f"number; it returned {_shown(answer)}"
+            )
+        weight = float(values[1])
+        if not 0 <= weight < 1 << 40:
+            raise Refused(f"the shard function returned the weight {weight}; it must be 0 or more")
+        reports = dict(values[2]) if len(values) == 3 else {}
+        if set(reports) != set(self._reports):
+            raise Refused(
+                f"the shard function returned the reports {sorted(reports)}, but the job has "
+                f"reports={sorted(self._reports)}"
+            )
+        return values[0], weight, reports
+
+    def _contribute(self, training: bool, loss: torch.Tensor, weight: float, reports: Dict[str, Any]) -> None:
+        self._put(self._weight, weight)
+        self._put(self._loss, float(loss.detach()))
+        for name, value in reports.items():
+            self._put(self._reports[name], float(value))
+        if not training:
+            return
+        self._given.own.copy_(torch.tensor([p.given for p in self._trained], dtype=torch.int64))
+        self._presence[self._given.number] = 1
+        for b in self._buffers:
+            self._put_difference(b)
+
+    def _put(self, to: _Sum, value: float) -> None:
+        to.own.fill_(value)
+        self._presence[to.number] = 1
+
+    def _put_difference(self, b: _Buffer) -> None:
+        now = b.module._buffers[b.key]
+        if now is None or now.shape != b.live.shape or now.dtype != b.live.dtype:
+            raise Refused(f"the shard changes the shape or type of the buffer {b.name}, which is part of the state")
+        if torch.equal(now, b.array.state):
+            return
+        assert b.difference is not None
+        wide = b.difference.dtype
+        b.difference.own.copy_(now.detach().to(wide) - b.array.state.to(wide))
+        self._presence[b.difference.number] = 1
+
+    def _verify(self, training: bool) -> None:
+        """Refuses what a shard must not do."""
+        if not training:
+            for b in self._buffers:
+                if not torch.equal(b.module._buffers[b.key], b.array.state):
+                    raise Refused(f"an evaluation changes the buffer {b.name}, which only training may")
+        for name, module, key, first in self._loose:
+            now = module._buffers.get(key)
+            if now is None or now.shape != first.shape or not torch.equal(now, first):
+                raise Refused(
+                    f"the shard changes the buffer {name}, which is not saved with the model (persistent=False) and so "
+                    "is no part of the state: register it with persistent=True"
+                )
+        for p in self._parameters:
+            if p.tensor.data_ptr() != p.array.state.data_ptr():
+                raise Refused(f"the shard replaces the parameter {p.name}; only @job.update may change the model")
+        if _structure(self._model) != self._shape:
+            raise Refused("the shard adds or removes a parameter or a buffer: the model must stay as job.run() saw it")
+
+    def _hook_of(self, parameter: _Parameter) -> Callable[[torch.Tensor], None]:
+        def hand_over(tensor: torch.Tensor) -> None:
+            gradient, to = tensor.grad, parameter.gradient
+            if gradient is None or to is None:
+                return
+            if gradient.layout != torch.strided:
+                raise Refused(f"{parameter.name} has a sparse gradient, which cannot be added: use a dense layer")
+            if parameter.given:
+                to.own.add_(gradient)
+            else:
+                to.own.copy_(gradient)
+                parameter.given = True
+                self._presence[to.number] = 1
+            tensor.grad = None
+
+        return hand_over
+
+    # Updates.
+
+    def part(self, request: Part) -> None:
+        part = self._parts[request.part]
+        self._see_state()
+        self._set_modes(True)
+        for optimizer in self._optimizers:
+            optimizer.state.clear()
+        for p in self._trained:
+            p.tensor.grad = None
+        assert part.born is not None
+        born = part.born.state.tolist()
+        numbers = part.numbers.load(part.numbers.array.state) if part.numbers is not None else {}
+        for p, is_born in zip(part.parameters, born):
+            self._bring(p, bool(is_born), numbers.get(p.name, {}), bool(self._given.own[p.index] > 0))
+        before = self._groups_bytes()
+        jobs.seed_update(self._job.seed, request.step, request.part)
+        for optimizer in self._optimizers:
+            if any(p.optimizer is optimizer and p.tensor.grad is not None for p in part.parameters):
+                optimizer.step()
+        self._take_back(part)
+        self._refuse_groups(before)
+        for b in part.buffers:
+            self._renew(b, request.totals.shards)
+
+    def _bring(self, p: _Parameter, is_born: bool, numbers: Dict[str, Any], given: bool) -> None:
+        """Puts a parameter, its gradient and its optimizer's state to where the step finds and writes them."""
+        assert p.optimizer is not None and p.gradient is not None
+        p.array.carry()
+        p.tensor.data = p.array.next
+        for array in p.kept.values():
+            array.carry()
+        if is_born:
+            state: Dict[str, Any] = {key: array.next for key, array in p.kept.items()}
+            state.update(copy.deepcopy(numbers))
+            p.optimizer.state[p.tensor] = state
+        if given:
+            p.tensor.grad = p.gradient.own
+
+    def _groups_bytes(self) -> bytes:
+        return _blobs.encode(self._group_numbers(), "the optimizer's param_groups")
+
+    def _refuse_groups(self, before: bytes) -> None:
+        """Writes the groups' numbers, which a step may change if all parts do so alike; the peer compares them."""
+        del before
+        self._groups.store(self._group_numbers(), self._groups_copy)
+
+    def _take_back(self, part: _UpdatePart) -> None:
+        """Copies to *next* what the step has put elsewhere."""
+        assert part.born is not None
+        numbers: Dict[str, Any] = {}
+        for position, p in enumerate(part.parameters):
+            assert p.optimizer is not None
+            if p.tensor.data_ptr() != p.array.next.data_ptr():
+                p.array.next.copy_(p.tensor.detach())
+            state = p.optimizer.state.get(p.tensor, {})
+            self._take_state(p, state)
+            part.born.next[position] = 1 if state else 0
+            if p.number_keys:
+                numbers[p.name] = {key: state[key] for key in p.number_keys if key in state}
+            p.tensor.grad = None
+        if part.numbers is not None:
+            part.numbers.store(numbers, part.numbers.array.next)
+
+    def _take_state(self, p: _Parameter, state: Mapping[str, Any]) -> None:
+        for key, value in state.items():
+            array = p.kept.get(key)
+            if array is None and key in p.number_keys and not isinstance(value, torch.Tensor):
+                continue
+            if array is None or not isinstance(value, torch.Tensor):
+                raise Refused(
+                    f"the optimizer has made a new '{key}' for {p.name} in a later step than the first; its state must "
+                    "have its shape from the beginning"
+                )
+            if value.shape != array.next.shape or value.dtype != array.dtype:
+                raise Refused(f"the optimizer has changed shape or type of its '{key}' for {p.name}")
+            if value.data_ptr() != array.next.data_ptr():
+                array.next.copy_(value.detach())
+
+    @staticmethod
+    def _renew(b: _Buffer, shards: int) -> None:
+        """The new value of a buffer: S_t and the mean of what the shards have added."""
+        assert b.difference is not None
+        total, state = b.difference.own, b.array.state
+        if b.difference.dtype == torch.float64:
+            b.array.next.copy_(state.double() + total)
+            return
+        mean = torch.div(total, shards, rounding_mode="floor")
+        if not torch.equal(mean * shards, total):
+            raise Refused(
+                f"the buffer {b.name} has whole numbers, which the shards change by different amounts; a mean of them is "
+                "no whole number. Make it a float, or a sum of your own in reports="
+            )
+        b.array.next.copy_(state.long() + mean)
+
+    def once(self, request: Once) -> bool:
+        job = self._job
+        assert job.update_function is not None
+        self._set_modes(True)
+        for p in self._parameters:
+            p.tensor.grad = None
+            p.tensor.data = p.array.next if p.part >= 0 else p.array.state
+        for b in self._buffers:
+            b.load(b.array.next)
+        self._set_numbers(next=True)
+        for optimizer in self._optimizers:
+            optimizer.state.clear()
+        for part in self._parts:
+            self._show_optimizer(part)
+        context = jobs.UpdateContext(
+            request.step, request.update, dict(request.reports), request.totals.weight, request.totals.norm
+        )
+        jobs.seed_update(job.seed, request.step, -1)
+        with torch.no_grad():
+            job.update_function(context)
+        self._store_all()
+        return bool(context.stop)
+
+    def _show_optimizer(self, part: _UpdatePart) -> None:
+        assert part.born is not None
+        numbers = part.numbers.load(part.numbers.array.next) if part.numbers is not None else {}
+        for p, is_born in zip(part.parameters, part.born.next.tolist()):
+            assert p.optimizer is not None
+            if is_born:
+                state: Dict[str, Any] = {key: array.next for key, array in p.kept.items()}
+                state.update(copy.deepcopy(numbers.get(p.name, {})))
+                p.optimizer.state[p.tensor] = state
+
+    def _store_all(self) -> None:
+        """Writes to *next* what the update function has left."""
+        for part in self._parts:
+            self._take_back(part)
+        for p in self._parameters:
+            if p.part < 0 and p.tensor.data_ptr() != p.array.state.data_ptr():
+                raise Refused(f"the update replaces {p.name}, which no optimizer trains, and which is constant therefore")
+        for b in self._buffers:
+            now = b.module._buffers[b.key]
+            if now is None or now.shape != b.live.shape:
+                raise Refused(f"the update changes the shape of the buffer {b.name}")
+            b.array.next.copy_(now.detach())
+        self._groups.store(self._group_numbers(), self._groups.array.next)
+        self._vars.store(jobs.vars_of(self._job), self._vars.array.next)
+        for kept in self._kept:
+            tensors, numbers = _split(kept.object.state_dict())
+            if {k: (t.shape, t.dtype) for k, t in tensors.items()} != {
+                k: (a.next.shape, a.dtype) for k, a in kept.tensors.items()
+            }:
+                raise Refused(f"keep={kept.name!r} has changed which tensors it has, or their shapes")
+            for path, tensor in tensors.items():
+                if tensor.data_ptr() != kept.tensors[path].next.data_ptr():
+                    kept.tensors[path].next.copy_(tensor.detach())
+            kept.numbers.store(numbers, kept.numbers.array.next)
+
+    # Behind steps.
+
+    def after(self, request: After) -> None:
+        assert self._job.after_function is not None
+        self._see_state()
+        self._set_modes(False)
+        with torch.no_grad():
+            self._job.after_function(
+                jobs.AfterContext(request.step, request.update, request.phase == Phase.TRAIN, dict(request.reports))
+            )
+
+    def finish(self, request: Finish) -> None:
+        """The script goes on with the final state in memory that can be written to."""
+        self._see_state()
+        self._set_modes(True)
+        for p in self._parameters:
+            p.tensor.data = p.array.state.clone()
+            p.tensor.grad = None
+            if p.optimizer is not None:
+                p.optimizer.state.pop(p.tensor, None)
+        for part in self._parts:
+            assert part.born is not None
+            numbers = part.numbers.load(part.numbers.array.state) if part.numbers is not None else {}
+            for p, is_born in zip(part.parameters, part.born.state.tolist()):
+                p.gradient = None
+                if is_born and p.optimizer is not None:
+                    state: Dict[str, Any] = {key: array.state.clone() for key, array in p.kept.items()}
+                    state.update(copy.deepcopy(numbers.get(p.name, {})))
+                    p.optimizer.state[p.tensor] = state
+
+
+def _forgotten() -> torch.Tensor:
+    raise Error("the initial state was asked for behind the beginning")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_shown(v) for v in value) + ")"
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def _with_part(t: Tensor, part: int) -> Tensor:
+    return Tensor(t.role, t.dtype, t.flags, t.frac_bits, part, t.shape, t.name)
+
+
+def _structure(model: torch.nn.Module) -> int:
+    """The number of parameters and buffers in all modules."""
+    return sum(len(m._parameters) + len(m._buffers) for m in model.modules())
+
+
+def _learn_state(optimizer: torch.optim.Optimizer) -> Dict[int, Dict[str, Any]]:
+    """The state that a first step makes, by id of the parameter. The step is made on copies of the parameters,
+    and the optimizer is left as it was. Hooks and wrappers of the step (a scheduler's) are not run."""
+    groups, state = optimizer.param_groups, optimizer.state
+    copies: Dict[int, torch.nn.Parameter] = {}
+    stand_in: List[Dict[str, Any]] = []
+    for group in groups:
+        other = {key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
+        other["params"] = []
+        for parameter in group["params"]:
+            double = torch.nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
+            double.grad = torch.zeros_like(double) if parameter.requires_grad else None
+            copies[id(parameter)] = double
+            other["params"].append(double)
+        stand_in.append(other)
+    made: Any = defaultdict(dict)
+    for group in groups:
+        for parameter in group["params"]:
+            if parameter in state:
+                made[copies[id(parameter)]] = copy.deepcopy(dict(state[parameter]))
+    generator = torch.get_rng_state()
+    try:
+        optimizer.param_groups, optimizer.state = stand_in, made
+        type(optimizer).step(optimizer)
+        return {id_: dict(made[double]) if double in made else {} for id_, double in copies.items()}
+    finally:
+        optimizer.param_groups, optimizer.state = groups, state
+        torch.set_rng_state(generator)
+
+
+_MARK = "\0tensor"
+
+
+def _split(state: Any) -> Tuple[Dict[str, torch.Tensor], Any]:
+    """Takes the tensors out of a nested state; a mark stands for each. Small tensors stay among the numbers."""
+    tensors: Dict[str, torch.Tensor] = {}
+
+    def walk(value: Any, path: str) -> Any:
+        if isinstance(value, torch.Tensor) and value.numel() > _SMALL:
+            tensors[path] = value
+            return [_MARK, path]
+        if isinstance(value, dict) and type(value).__module__ in ("builtins", "collections"):
+            made = copy.copy(value)
+            for key, inner in value.items():
+                made[key] = walk(inner, f"{path}.{key}" if path else str(key))
+            return made
+        if type(value) in (list, tuple):
+            return type(value)(walk(inner, f"{path}.{i}" if path else str(i)) for i, inner in enumerate(value))
+        return value
+
+    return tensors, walk(state, "")
+
+
+def _join(numbers: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+    """The inverse of ``_split``."""
+    if isinstance(numbers, list) and len(numbers) == 2 and numbers[0] == _MARK:
+        return tensors[numbers[1]]
+    if isinstance(numbers, dict):
+        for key, inner in numbers.items():
+            numbers[key] = _join(inner, tensors)
+        return numbers
+    if type(numbers) in (list, tuple):
+        return type(numbers)(_join(inner, tensors) for inner in numbers)
+    return numbers
+
+
+class Job(jobs.JobBase):
+    """A training of a PyTorch model.
+
+    Args:
+        model: the module whose parameters and buffers are the state. Everything that is trained is in it.
+        optimizer: an optimizer of its parameters, or a list of some. It may have made no step yet.
+        shards: pieces of work in an update, 1 to 1,048,575. More peers than shards find nothing to do.
+        updates: updates of the whole job; 0: it ends when the update function says so.
+        clip: the most that the norm of the mean gradient may be; None: it is not clipped.
+        eval_every, eval_shards: an evaluation after every so many updates, in so many shards.
+        data: paths whose contents must be equal on all peers.
+        keep: further objects with ``state_dict()`` and ``load_state_dict()`` that are state, by name: schedulers,
+            averages of weights. The update function may change them.
+        reports: names of further sums that shards return, in a dict; they are divided by the weight and shown.
+        parts: parts of an update that workers compute at the same time. None: one for each million of parameters.
+            An optimizer that mixes parameters needs 1.
+
+    Raises Error for arguments that are not possible; the text names the argument.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: Any,
+        *,
+        shards: int,
+        updates: int = 0,
+        clip: Optional[float] = None,
+        eval_every: int = 0,
+        eval_shards: int = 0,
+        data: Sequence[Any] = (),
+        keep: Optional[Mapping[str, Any]] = None,
+        reports: Sequence[str] = (),
+        parts: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            jobs.check_settings(shards, updates, clip, eval_every, eval_shards, data, reports, parts)
+        )
+        if not isinstance(model, torch.nn.Module):
+            raise Error(f"Job: the model is a {type(model).__name__}; it must be a torch.nn.Module")
+        optimizers = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        for one in optimizers:
+            if not isinstance(one, torch.optim.Optimizer):
+                raise Error(f"Job: the optimizer is a {type(one).__name__}; it must be one of torch.optim's kind")
+        self.model = model
+        self.optimizers: List[torch.optim.Optimizer] = optimizers
+        self.keep: Dict[str, Any] = dict(keep or {})
+
+    def program(self) -> TorchProgram:
+        return TorchProgram(self, self.model, self.optimizers, self.keep)
+
+
+__all__ = ["Job", "TorchProgram"]

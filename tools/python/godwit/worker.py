@@ -1,0 +1,328 @@
+"""A worker: it answers the requests of its peer, whichever library computes.
+
+``serve`` is the loop. A ``Program`` does the work; ``torch_program`` and ``arrays`` have one each.
+"""
+from __future__ import annotations
+
+import abc
+import faulthandler
+import gc
+import mmap
+import os
+import select
+import signal
+import sys
+import traceback
+from types import TracebackType
+from typing import Dict, List, Optional, Tuple
+
+from . import identity
+from .errors import Refused
+from .protocol import (
+    After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
+    done, error_message,
+)  # fmt: skip
+from .session import Session, die_with_parent
+
+
+class Arenas:
+    """The shared memory of a worker: ``state`` can only be read."""
+
+    def __init__(self, state: mmap.mmap, next: mmap.mmap, own: mmap.mmap) -> None:
+        self.state = state
+        self.next = next
+        self.own = own
+
+
+class Program(abc.ABC):
+    """What a worker computes. The methods raise what the program raises; ``serve`` reports it."""
+
+    description: Description
+    layout: Layout
+
+    @abc.abstractmethod
+    def initial(self, memory: mmap.mmap) -> None:
+        """Writes S_0."""
+
+    @abc.abstractmethod
+    def attach(self, arenas: Arenas) -> None:
+        """Takes the memory that all later requests are about."""
+
+    @abc.abstractmethod
+    def shard(self, request: Shard) -> None:
+        """Computes a shard's contributions into *own*."""
+
+    @abc.abstractmethod
+    def part(self, request: Part) -> None:
+        """Computes a part of an update into *next*."""
+
+    @abc.abstractmethod
+    def once(self, request: Once) -> bool:
+        """Does what is done once in an update, in *next*. Returns whether the job is to stop."""
+
+    @abc.abstractmethod
+    def after(self, request: After) -> None:
+        """Has the program see a committed step."""
+
+    @abc.abstractmethod
+    def finish(self, request: Finish) -> None:
+        """Gives the program the final state, in memory of its own."""
+
+
+def _is_unable(error: BaseException) -> bool:
+    """Whether an error is one of this machine at this moment: its memory, or a file."""
+    if isinstance(error, (MemoryError, OSError)):
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and ("can't allocate memory" in text or "out of memory" in text)
+
+
+def place_of(error: BaseException) -> Tuple[str, int]:
+    """File and line of the innermost frame of the user's own files; the innermost of all where there is none."""
+    found: Tuple[str, int] = ("", 0)
+    trace: Optional[TracebackType] = error.__traceback__
+    own = False
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        mine = identity.is_own(file)
+        if mine or (not own and not file.startswith(os.path.dirname(__file__))):
+            found = (file, trace.tb_lineno)
+        own = own or mine
+        trace = trace.tb_next
+    return found
+
+
+def error_of(error: BaseException) -> Writer:
+    """The ERROR message for what a request has raised."""
+    file, line = place_of(error)
+    if isinstance(error, SystemExit):
+        text = f"the program calls exit ({error.code}) in a shard or an update, which ends nothing: raise an error"
+        return error_message(Fault.REFUSED, file, line, text)
+    if isinstance(error, Refused):
+        return error_message(Fault.REFUSED, file, line, str(error))
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip("\n")
+    last = str(error).rstrip("\n").rsplit("\n", 1)
+    if len(last) > 1:  # people are shown the last line, which is to say what the error is
+        text += f"\n{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    return error_message(Fault.UNABLE if _is_unable(error) else Fault.RAISED, file, line, text)
+
+
+def can_fork() -> bool:
+    """Whether forks of this process can compute: it has one thread, and no library that a fork would break."""
+    if len(os.listdir("/proc/self/task")) != 1 or "jax" in sys.modules:
+        return False
+    torch = sys.modules.get("torch")
+    return torch is None or not torch.cuda.is_initialized()
+
+
+class Leave(Exception):
+    """The peer asks this process to leave."""
+
+
+class _Server:
+    def __init__(self, session: Session, program: Program) -> None:
+        self._session = session
+        self._tie = session.tie
+        self._program = program
+        self._finish: Optional[Finish] = None
+
+    def run(self) -> Finish:
+        """Describes the job unless the process is a fork, and answers requests up to FINISH."""
+        if not self._session.is_fork:
+            for message in self._program.description.messages():
+                self._tie.send(message)
+        if not faulthandler.is_enabled():
+            faulthandler.enable()  # a write to the state is a fault that names its line
+        while self._finish is None:
+            message, fds = self._receive()
+            self._answer(message, fds)
+        gc.unfreeze()
+        return self._finish
+
+    def _receive(self) -> Tuple[Reader, List[int]]:
+        try:
+            return self._tie.receive()
+        except EOFError:
+            raise Leave from None
+
+    def _answer(self, message: Reader, fds: List[int]) -> None:
+        try:
+            reply = self._request(message, fds)
+        except (Leave, ProtocolError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            reply = error_of(error)
+            refused = reply.bytes[2] == Fault.REFUSED
+            self._tie.send(reply)
+            if refused:
+                raise Leave from error
+            return
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._tie.send(reply)
+
+    def _request(self, message: Reader, fds: List[int]) -> Writer:
+        kind, program = message.kind, self._program
+        if kind == Kind.SHARD:
+            program.shard(Shard.read(message))
+        elif kind == Kind.PART:
+            program.part(Part.read(message))
+        elif kind == Kind.ONCE:
+            return Writer(Kind.UPDATED).put("B", program.once(Once.read(message)))
+        elif kind == Kind.AFTER:
+            program.after(After.read(message))
+        elif kind == Kind.FINISH:
+            finish = Finish.read(message)
+            program.finish(finish)
+            self._finish = finish
+        elif kind == Kind.INIT:
+            self._initial(message, fds)
+        elif kind == Kind.ARENAS:
+            self._arenas(message, fds)
+        elif kind == Kind.LEAVE:
+            raise Leave
+        else:
+            raise ProtocolError(f"the peer sent {kind.name}")
+        return done(kind)
+
+    def _initial(self, message: Reader, fds: List[int]) -> None:
+        message.end()
+        size = self._program.layout.state_bytes
+        if len(fds) != 1:
+            raise ProtocolError("INIT has no descriptor")
+        with mmap.mmap(fds[0], size) as memory:
+            self._program.initial(memory)
+
+    def _arenas(self, message: Reader, fds: List[int]) -> None:
+        sizes = message.get("QQ")
+        message.end()
+        layout = self._program.layout
+        if sizes != (layout.state_bytes, layout.own_bytes) or len(fds) != 3:
+            raise Refused(
+                f"the peer's memory has {sizes[0]} and {sizes[1]} bytes, where {layout.state_bytes} and "
+                f"{layout.own_bytes} are described: install the same release of godwit's binary and module"
+            )
+        state = mmap.mmap(fds[0], sizes[0], mmap.MAP_SHARED, mmap.PROT_READ)
+        self._program.attach(Arenas(state, mmap.mmap(fds[1], sizes[0]), mmap.mmap(fds[2], sizes[1])))
+
+
+class _Template:
+    """A process whose forks are the workers. It computes nothing."""
+
+    def __init__(self, session: Session, program: Program) -> None:
+        self._tie = session.tie
+        self._program = program
+        self._forks: Dict[int, Tuple[int, int]] = {}  # by descriptor of the process: its serial and pid
+
+    def run(self) -> Session:
+        """Forks when it is asked to. Returns in the forks only, with their session."""
+        gc.collect()
+        gc.freeze()  # a fork's collections do not touch, and so copy, what the template has made
+        poll = select.poll()
+        poll.register(self._tie.fileno(), select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd != self._tie.fileno():
+                    poll.unregister(fd)
+                    self._gone(fd)
+                    continue
+                session = self._fork(poll)
+                if session is not None:
+                    return session
+
+    def _gone(self, fd: int) -> None:
+        serial, pid = self._forks.pop(fd)
+        os.close(fd)
+        _, status = os.waitpid(pid, 0)
+        self._tie.send(Writer(Kind.GONE).put("II", serial, status))
+
+    def _fork(self, poll: "select.poll") -> Optional[Session]:
+        try:
+            message, fds = self._tie.receive()
+        except EOFError:
+            raise Leave from None
+        if message.kind == Kind.LEAVE:
+            raise Leave
+        if message.kind != Kind.FORK or len(fds) != 2:
+            raise ProtocolError(f"the peer sent {message.kind.name} to the template")
+        (serial,) = message.get("I")
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            return self._become(parent, fds)
+        for fd in fds:
+            os.close(fd)
+        watched = os.pidfd_open(pid)
+        self._forks[watched] = (serial, pid)
+        poll.register(watched, select.POLLIN)
+        self._tie.send(Writer(Kind.FORKED).put("II", serial, pid))
+        return None
+
+    def _become(self, parent: int, fds: List[int]) -> Session:
+        """In the fork: it cuts its ties with the template and takes its own."""
+        die_with_parent()
+        if os.getppid() != parent:
+            os._exit(0)
+        os.setsid()
+        self._tie.close()
+        for fd in self._forks:
+            os.close(fd)
+        os.dup2(fds[1], 1)
+        os.dup2(fds[1], 2)
+        os.close(fds[1])
+        return Session(Tie(fds[0]))
+
+
+def serve(session: Session, program: Program) -> Finish:
+    """Serves a peer up to the end of the job. Returns in the one process that goes on behind it; the others
+    exit with status 0 when they are asked to leave, and with 1 where the peer breaks the protocol."""
+    try:
+        if session.welcome.role == Role.FIRST and program.description.can_fork:
+            session = _describe_as_template(session, program)
+        return _Server(session, program).run()
+    except (Leave, ConnectionError):
+        _exit(0)
+    except KeyboardInterrupt:
+        _exit(0)
+    except ProtocolError as error:
+        print(f"godwit: {error}", file=sys.stderr)
+        _exit(1)
+    raise AssertionError("a process that leaves goes on")
+
+
+def serve_alone(session: Session, program: Program) -> Finish:
+    """The same for a script that has started its peer. Raises Leave where the job ends without a result."""
+    program.description.can_fork = False
+    try:
+        return _Server(session, program).run()
+    except (ConnectionError, ProtocolError) as error:
+        raise Leave from error
+
+
+def _describe_as_template(session: Session, program: Program) -> Session:
+    """Describes the job, answers INIT, and forks. Returns in a fork, with its session."""
+    tie = session.tie
+    for message in program.description.messages():
+        tie.send(message)
+    server = _Server(session, program)
+    try:
+        request, fds = tie.receive()
+    except EOFError:
+        raise Leave from None
+    if request.kind != Kind.INIT:
+        if request.kind == Kind.LEAVE:
+            raise Leave
+        raise ProtocolError(f"the peer sent {request.kind.name} instead of INIT")
+    server._answer(request, fds)
+    return _Template(session, program).run()
+
+
+def _exit(status: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os._exit(status)
