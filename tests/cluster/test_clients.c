@@ -115,7 +115,7 @@ Test(clients, a_whole_model_comes_from_one_peer_that_has_a_part_of_it) {
 
     for (uint32_t i = 0; i < PEERS; i++) lab_kill(l, peers[i]);
     sh(l, GODWIT_BINARY " inspect p%u | tail -12", part);
-    must(0, "the peers that were met last should have");
+    must(0, "the peers that were met last should have it");
     sh(l, GODWIT_BINARY " export p%u --step 2 --to x.safetensors", part);
     must(1, "there is no peer to ask for it");
     export_alone(l, args, 2);

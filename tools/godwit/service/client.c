@@ -163,10 +163,13 @@ static bool be_welcomed(gw_client *client, gw_err *err) {
     bool good = gw_service_answer_decode(client->heard, client->heard_bytes, &answer, err);
     free(client->heard);
     client->heard = NULL;
-    if (good && answer.kind != GW_SERVICE_WELCOME)
-        good = gw_fail(err, GW_E_PEER, "it does not begin with a welcome");
-    else if (good && answer.outcome != GW_SERVICE_DONE)
-        good = gw_fail(err, GW_E_PEER, "%s", answer.why);
+    if (good) {
+        if (answer.kind != GW_SERVICE_WELCOME)
+            good = gw_fail(err, GW_E_PEER, "it does not begin with a welcome");
+        else if (answer.outcome != GW_SERVICE_DONE)
+            good = gw_fail(err, GW_E_PEER, "%s", answer.why);
+        gw_service_answer_free(&answer);
+    }
     client->welcomed = good;
     if (!good) disconnect(client);
     return good;

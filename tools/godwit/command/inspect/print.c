@@ -152,7 +152,7 @@ static void print_others(FILE *out, const gw_inspect_report *report) {
     if (!from->asked) {
         fprintf(out, "  (no other peer could be asked: %s)\n", from->why);
         if (from->holders.count > 0)
-            fputs("  of what is missing here, the peers that were met last should have:\n", out);
+            fputs("  (missing here; by their ids, the peers that were met last should have it:)\n", out);
         else
             fputs("  (missing here; other peers may hold them)\n", out);
     }
@@ -167,7 +167,7 @@ static void print_others(FILE *out, const gw_inspect_report *report) {
         else if (holder->knowledge == GW_HOLDER_UNKNOWN)
             fputs("does not tell what it has\n", out);
         else
-            fprintf(out, "%s%u\n", from->asked ? "has " : "", count);
+            fprintf(out, "%s %u\n", from->asked ? "has" : "should have", count);
     }
 }
 
