@@ -161,3 +161,29 @@ Test(options, where_a_job_goes_on_may_be_left_out) {
     cr_assert_not(parse(&options, "--continue=", NULL, &err));
     cr_expect_not_null(strstr(err.text, "the name of the directory is empty"), "%s", err.text);
 }
+
+/* A script stands for the job `program`, and what follows "--" are its arguments. */
+Test(options, a_script_is_a_program_with_arguments_of_its_own) {
+    gw_run_options options;
+    gw_err err;
+    char *argv[] = {(char[]){"godwit run"},
+                    (char[]){"train.py"},
+                    (char[]){"--args"},
+                    (char[]){"first"},
+                    (char[]){"--workers"},
+                    (char[]){"2"},
+                    (char[]){"--"},
+                    (char[]){"--lr"},
+                    (char[]){"a b"},
+                    (char[]){""},
+                    NULL};
+    cr_assert(gw_run_options_parse(10, argv, &options, &err), "%s", err.text);
+    cr_expect_str_eq(options.job->name, "program");
+    cr_expect_str_eq(gw_param_text(&options.params, "program"), "train.py");
+    cr_expect_str_eq(gw_param_text(&options.params, "args"), "first --lr a\\ b ''");
+    cr_expect_eq(options.workers, 2);
+    gw_run_options_free(&options);
+    cr_assert(gw_run_options_parse(2, argv, &options, &err), "%s", err.text);
+    cr_expect_null(gw_param_text(&options.params, "args"));
+    gw_run_options_free(&options);
+}
