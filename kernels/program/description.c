@@ -350,7 +350,9 @@ gw_program_place gw_program_place_of(const gw_program_options *options, uint64_t
     if (every == 0) return place;
     uint64_t end = (cycle + 1) * every;
     if (options->updates > 0 && end > options->updates) end = options->updates;
-    if (place.update == end) place.phase = GW_EVALUATE;
+    if (place.update < end) return place;
+    place.update = end; /* also behind the last step, which ends a shorter cycle */
+    place.phase = GW_EVALUATE;
     return place;
 }
 

@@ -109,6 +109,8 @@ Test(description, evaluations_come_after_so_many_updates_and_at_the_end) {
     cr_assert(place.phase == GW_TRAIN && place.update == 249);
     place = gw_program_place_of(&options, 252);
     cr_assert(place.phase == GW_EVALUATE && place.update == 250);
+    place = gw_program_place_of(&options, 253);
+    cr_assert_eq(place.update, 250, "behind the last step");
     options.updates = 0;
     cr_assert_eq(gw_program_steps(&options), 0);
     place = gw_program_place_of(&options, 302);
