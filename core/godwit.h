@@ -251,6 +251,21 @@ typedef struct gw_scalars {
     bool stop; /* this step is the job's last */
 } gw_scalars;
 
+/* Why a process that computed a shard for the job has ended. */
+typedef enum gw_process_loss_kind {
+    GW_LOSS_CRASHED = 1, /* by a fault of its own; or it hung, and was ended */
+    GW_LOSS_STARVED = 2, /* the kernel ended it for lack of memory */
+    GW_LOSS_KILLED = 3,  /* somebody else killed it */
+} gw_process_loss_kind;
+
+/* The end of a process at a shard of which nothing has been emitted. */
+typedef struct gw_process_loss {
+    gw_process_loss_kind kind;
+    uint32_t serial;  /* of the process: from 1 on, and of no other process of this job on this peer */
+    bool given_back;  /* no other process will compute the shard; contribute returns false */
+    const char *text; /* what has become of it */
+} gw_process_loss;
+
 /* One call of contribute(): where its results go, and the shard's payload. Jobs use it through the functions
  * below and do not read its fields. */
 typedef struct gw_emitter gw_emitter;
@@ -262,6 +277,8 @@ struct gw_emitter {
                          const double *values);
     /* Whether the contribution will be thrown away. NULL: it is not known. */
     bool (*dropped)(const gw_emitter *emitter);
+    /* Takes note of a loss. NULL: there is nobody to. */
+    void (*lost)(gw_emitter *emitter, const gw_process_loss *loss);
     const void *payload;
 };
 
@@ -292,6 +309,12 @@ static inline void gw_emit_doubles(gw_emitter *emitter, uint32_t tensor, uint64_
  * begins the step again. A long computation may end then; contribute returns true, whatever it has emitted. */
 static inline bool gw_emitter_dropped(const gw_emitter *emitter) {
     return emitter->dropped != NULL && emitter->dropped(emitter);
+}
+
+/* Tells the framework of a process that has ended at the shard, so that a shard that ends every process is known
+ * as such. After a loss with given_back, the flock deals the shard again. */
+static inline void gw_emitter_lost(gw_emitter *emitter, const gw_process_loss *loss) {
+    if (emitter->lost != NULL) emitter->lost(emitter, loss);
 }
 
 /* The payload of the shard that contribute() computes: gw_payload_plan.bytes bytes, aligned to 64, read-only,

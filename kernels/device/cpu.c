@@ -24,6 +24,9 @@ typedef struct cpu {
     void **state;         /* by tensor, pointers into the image; NULL for sums */
     const int64_t **sum;  /* by tensor, pointers into the present step's sum; NULL for state */
     gw_step_result result;
+    void (*process_lost)(void *context, uint64_t step, uint32_t shard,
+                         const gw_process_loss *loss); /* NULL: nobody */
+    void *context;
 } cpu;
 
 struct gw_lane {
@@ -32,6 +35,7 @@ struct gw_lane {
     void *job_lane;
     pthread_t thread;
     gw_contribution contribution;
+    bool given_back; /* the job has given back the shard that it computes */
 };
 
 /* The emitter of a probe: it rounds and fingerprints pieces and discards the sums. */
@@ -76,6 +80,14 @@ static bool is_dropped(const gw_emitter *emitter) {
     return !gw_ledger_fresh(lane->owner->device.ledger, &lane->contribution.entry);
 }
 
+static void note_loss(gw_emitter *emitter, const gw_process_loss *loss) {
+    gw_lane *lane = (gw_lane *)(void *)emitter;
+    const gw_entry *entry = &lane->contribution.entry;
+    if (loss->given_back) lane->given_back = true;
+    if (lane->owner->process_lost != NULL)
+        lane->owner->process_lost(lane->owner->context, entry->step, entry->shard, loss);
+}
+
 static bool open_lane(gw_device *device, gw_lane **lane, gw_err *err) {
     cpu *c = cpu_of(device);
     gw_lane *l = calloc(1, sizeof *l);
@@ -85,7 +97,8 @@ static bool open_lane(gw_device *device, gw_lane **lane, gw_err *err) {
     l->emitter = (gw_emitter){.emit = emit_floats,
                               .emit_integers = emit_integers,
                               .emit_doubles = emit_doubles,
-                              .dropped = is_dropped};
+                              .dropped = is_dropped,
+                              .lost = note_loss};
     l->owner = c;
     l->thread = pthread_self();
     if (!c->type->lane_open(c->job, &l->job_lane, err)) {
@@ -197,6 +210,7 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     check_lane(c, lane);
     if (!gw_accumulator_enter(c->accumulator, step, shard, &lane->contribution, err)) return GW_SHARD_FAILED;
     gw_state state = {c->state};
+    lane->given_back = false;
     gw_fpmode_set(); /* a library that the job has loaded may have changed the mode */
     bool whole = c->type->contribute(c->job, lane->job_lane, step, shard, &state, &lane->emitter, err);
     if (!whole) {
@@ -206,7 +220,9 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
                         c->type->name, (unsigned long long)step, shard);
     }
     gw_fpmode_set();
-    return gw_accumulator_leave(&lane->contribution, whole, err);
+    gw_contributed result = gw_accumulator_leave(&lane->contribution, whole, err);
+    bool added = lane->contribution.entry.emitted || lane->contribution.entry.invalid;
+    return result == GW_SHARD_FAILED && lane->given_back && !added ? GW_SHARD_GIVEN_BACK : result;
 }
 
 /* Adds the contribution of a piece to the probe's fingerprint. The caller gives one of the three kinds of
@@ -393,6 +409,8 @@ bool gw_device_cpu_open(const gw_device_options *options, gw_device **device, gw
     c->device.layout = &c->layout;
     c->type = options->type;
     c->job = options->job;
+    c->process_lost = options->process_lost;
+    c->context = options->context;
     c->device.owns_ledger = options->ledger == NULL;
     c->device.result = &c->result;
     c->path = gw_exact_path_best();

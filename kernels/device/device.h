@@ -57,6 +57,9 @@ typedef struct gw_device_options {
      * losses are not reported. */
     void (*lost)(void *context, const gw_err *why);
     void *context;
+    /* Called where a process that computed a shard for the job has ended (core/godwit.h), on the thread of
+     * contribute, before that call returns. NULL: losses of processes are not reported. */
+    void (*process_lost)(void *context, uint64_t step, uint32_t shard, const gw_process_loss *loss);
     /* For a part of a group (kernels/device/group/group.h) other than the first: the ledger of the first
      * part, which lives longer. The sums of such a part lack what the first part states for all (coverage,
      * boundary). NULL: the device has its own ledger. */
@@ -69,6 +72,9 @@ typedef enum gw_contributed {
     GW_SHARD_DROPPED = 2, /* The accumulator was emptied meanwhile; it holds nothing of the shard. */
     /* It could not be computed; *err has the reason. If it had emitted, the accumulator is poisoned. */
     GW_SHARD_FAILED = 3,
+    /* It was not computed, as processes of the job have ended at it (gw_process_loss.given_back): it is to be dealt
+     * again. Nothing of it was added. */
+    GW_SHARD_GIVEN_BACK = 4,
 } gw_contributed;
 
 /* What the accumulator holds at one instant. */

@@ -121,7 +121,8 @@ Test(program, an_error_of_the_program_ends_the_job_with_its_place) {
 }
 
 Test(program, what_kills_every_worker_is_given_up) {
-    refused("SHARD@3:crash", "2 workers have died at it");
+    refused("SHARD@3:crash", "is poison: every peer that computes it dies");
+    refused("ARENAS@0:exit", "a worker of ");
     refused("PART@3:crash", "part ");
 }
 

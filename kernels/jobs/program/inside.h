@@ -87,6 +87,9 @@ typedef struct program_process {
     uint8_t *received;     /* room for a message */
     program_arena own;     /* zeroed before ARENAS */
     uint64_t memory_kills; /* gw_memory_kills when it was started */
+    /* The next two tell of the last process that PROGRAM_LOST was about; they stay when it is ended. */
+    uint32_t lost_serial;
+    gw_process_loss_kind lost_kind;
 } program_process;
 
 /* Whether an answer is not wanted any more; asked about ten times a second. */

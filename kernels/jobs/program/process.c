@@ -116,7 +116,20 @@ void program_process_end(program_process *p) {
     program_output_close(p->output);
     free(p->received);
     program_arena_close(&p->own);
-    *p = (program_process){.job = p->job, .process.fd = -1, .tie = -1};
+    *p = (program_process){
+        .job = p->job, .process.fd = -1, .tie = -1, .lost_serial = p->lost_serial, .lost_kind = p->lost_kind};
+}
+
+static void note_loss(program_process *p, gw_process_loss_kind kind) {
+    p->lost_serial = p->serial;
+    p->lost_kind = kind;
+}
+
+/* How the end of a process counts. `status` is -1 where it is not known. */
+static gw_process_loss_kind kind_of(const program_process *p, int status) {
+    if (lacked_memory(p, status)) return GW_LOSS_STARVED;
+    return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? GW_LOSS_KILLED
+                                                                             : GW_LOSS_CRASHED;
 }
 
 /* Writes what has become of a process whose tie has ended, or that `broke` the protocol (NULL: it did not),
@@ -137,6 +150,7 @@ static program_outcome lose(program_process *p, const char *broke, gw_err *err) 
         gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s%s", p->serial, (int)p->process.pid,
                 status >= 0 ? gw_process_end(status, end) : "its parent does not say how",
                 lacked_memory(p, status) ? ", as the kernel ended it for lack of memory" : "", printed, last);
+    note_loss(p, kind_of(p, status));
     program_process_end(p);
     return PROGRAM_LOST;
 }
@@ -166,7 +180,10 @@ static program_outcome take_error(program_process *p, const gw_program_message *
     else
         gw_fail(err, codes[m->error.fault], "%s%s%s", file, file[0] != '\0' ? ": " : "", last);
     if (m->error.fault == GW_PROGRAM_RAISED) return PROGRAM_RAISED;
-    if (m->error.fault == GW_PROGRAM_UNABLE) return PROGRAM_LOST;
+    if (m->error.fault == GW_PROGRAM_UNABLE) {
+        note_loss(p, GW_LOSS_CRASHED);
+        return PROGRAM_LOST;
+    }
     program_process_end(p);
     return PROGRAM_REFUSED;
 }
@@ -218,6 +235,7 @@ static program_outcome receive(program_process *p, const patience *w, gw_program
         }
         if (ready > 0 && list[0].revents == 0 && list[1].revents != 0) return lose(p, NULL, err);
         if (w->unwanted != NULL && w->unwanted(w->context)) {
+            note_loss(p, GW_LOSS_CRASHED);
             program_process_end(p);
             return PROGRAM_UNWANTED;
         }

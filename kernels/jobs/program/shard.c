@@ -94,13 +94,15 @@ static void emit_all(const program *job, const uint8_t *own, gw_phase phase, gw_
 
 /* Has one worker after the other compute the shard, until one has done it or so many have died that the shard
  * may be to blame. */
-static program_outcome compute(program_slot *slot, const program_request *request, watched *w, gw_err *err) {
+static program_outcome compute(program_slot *slot, const program_request *request, watched *w,
+                               gw_emitter *emitter, gw_err *err) {
     uint64_t step = request->message->shard.place.step;
     uint32_t shard = request->message->shard.shard;
     program_outcome outcome = PROGRAM_LOST;
     for (int losses = 0; outcome == PROGRAM_LOST && losses < LOSSES_MOST; losses++) {
         gw_program_message reply;
         note(slot, true, step, shard);
+        slot->process.lost_serial = 0;
         outcome = program_slot_ask(slot, request, &reply, err);
         if (note(slot, false, step, shard) && outcome == PROGRAM_UNWANTED) {
             outcome = PROGRAM_LOST;
@@ -108,11 +110,19 @@ static program_outcome compute(program_slot *slot, const program_request *reques
         }
         if (outcome != PROGRAM_LOST) break;
         if (w->dropped_ns != 0 || gw_emitter_dropped(w->emitter)) return PROGRAM_UNWANTED;
+        if (slot->process.lost_serial == 0)
+            return PROGRAM_LOST; /* none could be started: no shard is to blame */
+        const gw_process_loss loss = {.kind = slot->process.lost_kind,
+                                      .serial = slot->process.lost_serial,
+                                      .given_back = losses + 1 == LOSSES_MOST,
+                                      .text = err->text};
+        gw_emitter_lost(emitter, &loss);
         if (losses + 1 < LOSSES_MOST)
             gw_log(GW_WARN, program_room, "shard %u of step %llu: %s; another worker computes it again",
                    shard, (unsigned long long)step, err->text);
         else
-            gw_fail_in(err, "%d workers have died at it", LOSSES_MOST);
+            gw_log(GW_WARN, program_room, "shard %u of step %llu: %s; this peer gives it back", shard,
+                   (unsigned long long)step, err->text);
     }
     return outcome;
 }
@@ -131,7 +141,7 @@ bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t s
     const program_request request = {
         .message = &message, .reply = GW_PROGRAM_DONE, .unwanted = is_unwanted, .context = &w};
     pthread_mutex_lock(&slot->turn);
-    program_outcome outcome = compute(slot, &request, &w, err);
+    program_outcome outcome = compute(slot, &request, &w, emitter, err);
     if (outcome == PROGRAM_ANSWERED) emit_all(job, slot->process.own.bytes, place.phase, emitter);
     pthread_mutex_unlock(&slot->turn);
     return outcome == PROGRAM_ANSWERED || outcome == PROGRAM_UNWANTED;

@@ -206,6 +206,21 @@ static bool open_processors(const gw_device_options *options, gw_device **device
     return gw_fail(err, GW_E_NOMEM, "%s: more than this machine has to give. Take %s", why.text, smaller);
 }
 
+/* On a worker's thread. A gw_device_options.process_lost; the context is the mailbox. */
+static void process_lost(void *context, uint64_t step, uint32_t shard, const gw_process_loss *loss) {
+    static const gw_worker_loss kinds[] = {[GW_LOSS_CRASHED] = GW_WORKER_CRASHED,
+                                           [GW_LOSS_STARVED] = GW_WORKER_STARVED,
+                                           [GW_LOSS_KILLED] = GW_WORKER_KILLED};
+    gw_mail *mail = gw_mail_new(GW_EV_WORKER_LOST, 0);
+    mail->event.worker_lost.kind = kinds[loss->kind];
+    mail->event.worker_lost.step = step;
+    mail->event.worker_lost.shard = shard;
+    mail->event.worker_lost.serial = loss->serial;
+    mail->event.worker_lost.given_back = loss->given_back;
+    gw_mail_text(mail, loss->text);
+    gw_mailbox_post(context, mail);
+}
+
 static bool open_device(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     gw_engine *engine = &node->engine;
@@ -217,6 +232,7 @@ static bool open_device(gw_node *node, gw_err *err) {
                                     GW_MAX_MEMBERS * GW_SLOTS + (options->verify ? GW_VERIFY_TABLE : 0),
                                 .reduce = reduce_of(options),
                                 .lost = gw_node_device_lost,
+                                .process_lost = process_lost,
                                 .context = node->mail};
     bool opened = options->compute.kind == GW_COMPUTE_CUDA
                       ? open_gpus(options->compute, &device, &engine->device, err)
