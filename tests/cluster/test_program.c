@@ -58,6 +58,26 @@ Test(program, a_worker_that_dies_costs_what_it_was_asked_for) {
             "--workers 2", words);
 }
 
+/* After the second loss at a shard the flock deals it again. Here it is dealt to the same peer, which goes on. */
+Test(program, a_shard_that_ends_two_workers_is_given_back) {
+    static const char *const words[] = {"another worker computes it again", "this peer gives it back", NULL};
+    survive("shard@6:crash,shard@6:exit", "--workers 1", words);
+}
+
+/* Nobody's shard is to blame for that. */
+Test(program, workers_that_somebody_kills_are_replaced) {
+    lab *l = lab_open();
+    char hash[65];
+    undisturbed(l, hash);
+    lab_peer *peer = lab_launch(
+        l, "one", NULL, NULL, with(l, "shard@6:kill,shard@6:kill,shard@6:kill,shard@6:kill", "--workers 1"));
+    cr_expect_str_eq(lab_state(l, peer, "done"), hash, "%s", peer->stderr_text);
+    cr_expect(says(peer, "signal 9"), "%s", peer->stderr_text);
+    cr_expect(!says(peer, "given back"), "%s", peer->stderr_text);
+    cr_expect(!says(peer, "gives it back"), "%s", peer->stderr_text);
+    lab_close(l);
+}
+
 /* What breaks the protocol, is in the way, or cannot be done now. */
 Test(program, a_worker_that_breaks_the_protocol_is_replaced) {
     static const char *const words[] = {"broke the protocol", "closed its connection", "MemoryError", NULL};

@@ -4,7 +4,8 @@
 
 enum {
     BLOCK = 4096,    /* elements that are widened at a time */
-    LOSSES_MOST = 2, /* workers that die at a shard here before it is given up */
+    LOSSES_MOST = 2, /* workers that die at a shard here before it is given back */
+    KILLS_MOST = 10, /* workers that somebody kills at it before that */
 };
 
 #define DROPPED_NS UINT64_C(1000000000) /* how long a worker may go on with a shard that nobody wants */
@@ -99,7 +100,7 @@ static program_outcome compute(program_slot *slot, const program_request *reques
     uint64_t step = request->message->shard.place.step;
     uint32_t shard = request->message->shard.shard;
     program_outcome outcome = PROGRAM_LOST;
-    for (int losses = 0; outcome == PROGRAM_LOST && losses < LOSSES_MOST; losses++) {
+    for (int losses = 0, kills = 0; outcome == PROGRAM_LOST && losses < LOSSES_MOST && kills < KILLS_MOST;) {
         gw_program_message reply;
         note(slot, true, step, shard);
         slot->process.lost_serial = 0;
@@ -112,12 +113,13 @@ static program_outcome compute(program_slot *slot, const program_request *reques
         if (w->dropped_ns != 0 || gw_emitter_dropped(w->emitter)) return PROGRAM_UNWANTED;
         if (slot->process.lost_serial == 0)
             return PROGRAM_LOST; /* none could be started: no shard is to blame */
+        *(slot->process.lost_kind == GW_LOSS_KILLED ? &kills : &losses) += 1;
         const gw_process_loss loss = {.kind = slot->process.lost_kind,
                                       .serial = slot->process.lost_serial,
-                                      .given_back = losses + 1 == LOSSES_MOST,
+                                      .given_back = losses == LOSSES_MOST || kills == KILLS_MOST,
                                       .text = err->text};
         gw_emitter_lost(emitter, &loss);
-        if (losses + 1 < LOSSES_MOST)
+        if (!loss.given_back)
             gw_log(GW_WARN, program_room, "shard %u of step %llu: %s; another worker computes it again",
                    shard, (unsigned long long)step, err->text);
         else

@@ -553,6 +553,70 @@ static void run_misbehaving(const char *text) {
     rig_close(&r);
 }
 
+static struct lost {
+    uint64_t step;
+    uint32_t shard, count;
+    gw_process_loss last;
+} lost;
+
+static void note_lost(void *context, uint64_t step, uint32_t shard, const gw_process_loss *worker) {
+    cr_assert_eq(context, &lost);
+    lost.step = step;
+    lost.shard = shard;
+    lost.last = *worker;
+    lost.count++;
+}
+
+static bool open_with_workers(const gw_device_options *options, gw_device **device, gw_err *err) {
+    gw_device_options own = *options;
+    own.process_lost = note_lost;
+    own.context = &lost;
+    return gw_device_cpu_open(&own, device, err);
+}
+
+/* Shard 3 costs two worker processes, of which the second gives it back; shard 4 costs one, and fails after it
+ * has emitted. */
+static bool lose_workers(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
+                         gw_emitter *emitter, gw_err *err) {
+    float one = 1;
+    if (shard < 3) return gw_job_synthetic.contribute(job, lane, step, shard, state, emitter, err);
+    for (uint32_t serial = 1; serial <= 2; serial++)
+        gw_emitter_lost(emitter, &(gw_process_loss){.kind = GW_LOSS_STARVED,
+                                                    .serial = serial,
+                                                    .given_back = shard == 3 && serial == 2,
+                                                    .text = "it is gone"});
+    if (shard == 4) gw_emit(emitter, 2, 0, 1, &one);
+    return gw_fail(err, GW_E_PEER, "2 workers have died at it");
+}
+
+Test(cpu, a_shard_that_is_given_back_leaves_nothing_behind) {
+    rig r;
+    gw_err err = {0};
+    gw_held held;
+    gw_lane *lane;
+    uint64_t fingerprint;
+    gw_job_type type = gw_job_synthetic;
+    type.contribute = lose_workers;
+    rig_open_on(&r, &type, quick, 1, 1, open_with_workers);
+    rig_init(&r);
+    gw_device *device = r.device[0];
+    device->ops->step_begin(device, 0);
+    cr_assert(device->ops->lane_open(device, &lane, &err));
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 3, &err), GW_SHARD_GIVEN_BACK);
+    cr_assert(lost.count == 2 && lost.step == 0 && lost.shard == 3);
+    cr_assert(lost.last.kind == GW_LOSS_STARVED && lost.last.serial == 2 && lost.last.given_back);
+    device->ops->held(device, &held, NULL);
+    cr_assert(!held.poisoned && held.held == 0 && held.in_flight == 0);
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 2, &err), GW_SHARD_HELD);
+    cr_assert_not(device->ops->probe(device, lane, 0, 3, &fingerprint, &err), "it counts nobody's processes");
+    cr_assert_eq(lost.count, 2);
+    cr_assert_eq(device->ops->contribute(device, lane, 0, 4, &err), GW_SHARD_FAILED);
+    device->ops->held(device, &held, NULL);
+    cr_assert(held.poisoned);
+    device->ops->lane_close(device, lane);
+    rig_close(&r);
+}
+
 DEVICE_TEST(a_shard_that_fails_midway_poisons) {
     misbehaviour = FAIL;
     run_misbehaving("the disk is on fire");

@@ -72,6 +72,8 @@ static gw_contributed contribute(gw_device *device, gw_lane *lane, uint64_t step
     if (rig->fails[shard]) {
         gw_fail(err, GW_E_IO, "shard %u has no data", shard);
         result = GW_SHARD_FAILED;
+    } else if (rig->gives_back[shard]) {
+        result = GW_SHARD_GIVEN_BACK;
     } else if (rig->generation != generation) {
         result = GW_SHARD_DROPPED;
     } else {

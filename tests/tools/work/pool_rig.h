@@ -42,6 +42,7 @@ typedef struct pool_rig {
     bool gated;                          /* shards wait at their gates */
     bool open[RIG_SHARDS];               /* the gate of this shard is open */
     bool fails[RIG_SHARDS];              /* this shard cannot be computed */
+    bool gives_back[RIG_SHARDS];         /* worker processes end at this shard */
     bool held[RIG_SHARDS];               /* shards in the accumulator */
     uint32_t began[RIG_SHARDS];          /* shards computed in this step */
     uint32_t prefetched[RIG_SHARDS];     /* shards computed ever */

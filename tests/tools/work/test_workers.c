@@ -465,6 +465,20 @@ Test(workers, a_shard_that_fails_is_reported_and_the_others_go_on) {
     rig_close(&rig);
 }
 
+/* The next claim takes the place of its claim, and the pool goes on. */
+Test(workers, a_shard_that_is_given_back_fails_nobody) {
+    rig_open(&rig, 1, false);
+    rig.gives_back[0] = true;
+    deal_with(TAG, NULL, 0, 2, true);
+    gw_workers_grant(rig.pool, rig_wait_report(&rig, RIG_CLAIM, 0).ticket);
+    gw_workers_grant(rig.pool, rig_wait_report(&rig, RIG_CLAIM, 1).ticket);
+    (void)rig_wait_report(&rig, RIG_WITHDRAWN, 0);
+    seal(1);
+    cr_assert_eq(gw_workers_done(rig.pool), 1);
+    cr_assert_eq(rig_count(&rig, RIG_FAILED), 0);
+    rig_close(&rig);
+}
+
 Test(workers, the_failure_of_a_dropped_shard_is_nobodys_business) {
     rig_open(&rig, 1, true);
     rig.fails[0] = true;
