@@ -392,7 +392,7 @@ def checkpoint_run(binary, every, steps):
 def checkpoint_bytes(binary):
     """Measures the bytes that each of four peers writes of a 64 MiB state with two replicas, as shares of it."""
     job = ["synthetic", "--shards", "12", "--shard-ms", "5", "--state-bytes", "64m", "--steps", "12"]
-    with flock_of(binary, [*job, "--checkpoint-every", "6"], 4, ["--workers", "1"]) as flock:
+    with flock_of(binary, [*job, "--checkpoint-every", "6", "--replicas", "2"], 4, ["--workers", "1"]) as flock:
         flock.wait_ends(flock.peers, PATIENCE_S)
         written = {peer.number: [] for peer in flock.peers}
         for peer, event in flock.events_after(0, "checkpoint"):
