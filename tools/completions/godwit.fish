@@ -298,6 +298,7 @@ complete -c godwit -n '__godwit_is sim' -l end-step -x -d 'The job ends itself a
 complete -c godwit -n '__godwit_is sim' -l fail -x -d 'Shards that a worker cannot compute, so that its peer ends'
 complete -c godwit -n '__godwit_is sim' -l fast -x -a '0 1' -d '1 means that sums depend on the view, as float sums do, and that a majority is required'
 complete -c godwit -n '__godwit_is sim' -l fault-ms -x -d 'How long faults happen before all of them are healed'
+complete -c godwit -n '__godwit_is sim' -l first -x -d 'The job goes on from the state after so many steps of another one Pq --continue, which some peers have on their disks when they start; 0 means that it begins with the initial state'
 complete -c godwit -n '__godwit_is sim' -l flap -x -d 'Cuts that come and go several times a second'
 complete -c godwit -n '__godwit_is sim' -l flip-ms -x -d 'A bit flips in a state in memory, at any time; this needs --verify'
 complete -c godwit -n '__godwit_is sim' -l force -x -a '0 1' -d '1 means that the core is no majority, and that an operator forces a view'

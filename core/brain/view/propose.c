@@ -578,15 +578,22 @@ static void unite_losses(const gw_peer *p, gw_install *i) {
 }
 
 /* Whether a founding would begin the job with too few peers: none of them has a whole checkpoint, the rest of
- * which others may bring. */
+ * which others may bring. The state from which a job goes on is no such checkpoint, since peers that have never
+ * met may have it. */
 static bool begins_too_few(const gw_peer *p, const gw_install *i) {
     bool founds = p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 && !p->view.view_override;
-    return founds && i->load == GW_LOAD_INIT && i->view.count < p->config.peers;
+    bool begins = i->load == GW_LOAD_INIT || (i->load == GW_LOAD_MANIFEST && i->step == p->config.first_step);
+    return founds && begins && i->view.count < p->config.peers;
 }
 
 void gw_views_wait_for_founders(gw_peer *p, uint32_t here) {
-    gw_peer_waits(p, "no checkpoint is whole here, and step 0 is for %u peers: %u here; waiting for them",
-                  p->config.peers, here);
+    if (p->config.first_step > 0 && p->config.first_step != GW_STEP_UNKNOWN)
+        gw_peer_waits(
+            p, "step %" PRIu64 ", from which the job goes on, is for %u peers: %u here; waiting for them",
+            p->config.first_step, p->config.peers, here);
+    else
+        gw_peer_waits(p, "no checkpoint is whole here, and step 0 is for %u peers: %u here; waiting for them",
+                      p->config.peers, here);
 }
 
 static void found_too_few(gw_peer *p, uint32_t here) {

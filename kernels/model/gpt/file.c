@@ -273,7 +273,7 @@ char *gw_gpt_file_make_config(const gw_gpt *gpt, const gw_gpt_about *about, gw_e
     for (uint32_t i = 0; i < about->note_count; i++)
         json_object_set_new(origin, about->notes[i].name, json_string(about->notes[i].text));
     json_object_set_new(config, origin_name, origin);
-    int digits = digits_of(about->dropout);
+    const size_t digits = (size_t)digits_of(about->dropout);
     char *json = json_dumps(config, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits)),
          *text;
     json_decref(config);

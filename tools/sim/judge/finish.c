@@ -227,8 +227,8 @@ void sim_check_done(sim_judges *j, uint64_t bound) {
 }
 
 static void check_effects(sim_judges *j) {
-    uint64_t steps = sim_last_step(j->c->options);
-    for (uint64_t step = 0; step < steps; step++)
+    uint64_t steps = sim_last_step(j->c->options), first = j->c->options->first_step;
+    for (uint64_t step = first; step < steps; step++)
         if (j->shown.effects[step] == 0 && !(step + 1 == steps && j->shown.last_effect_failed))
             sim_violation(j->c, "the job is done, but no effect of step %" PRIu64 " has taken place", step);
 }

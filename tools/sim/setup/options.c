@@ -112,6 +112,8 @@ const gw_sim_option gw_sim_option_table[] = {
     {"names", "PERMILLE",
      "lives whose seeds are names, which are known only after a while, and may be outdated at first",
      AT(names_permille), 0, 1000, 0, 0, 0, true},
+    {"first", "N", "the job goes on from a state after N steps, which is on the disks of some peers",
+     AT(first_step), 0, LONG, 0, 0, 0, false},
     {"older", "PERMILLE", "lives that speak the version of gossip before, as during an upgrade",
      AT(older_permille), 0, 1000, 0, 0, 0, true},
     {"corrupt", "PERMILLE", "sums that a member finds damaged", AT(corrupt_permille), 0, 1000, 0.2, 1, 10,
@@ -409,6 +411,16 @@ static void draw_upgrade(gw_sim_options *o) {
     set_unset(&o->older_permille, on ? older : 0);
 }
 
+/* Draws jobs that go on from the state of another one, by random numbers of its own. Disks do not damage chunks then: the
+ * job has no other first state. */
+static void draw_origin(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0x0519ULL);
+    bool on = gw_rng_unit(&rng) < 0.1 && o->fast == 0 && o->damage_ms == 0;
+    uint32_t first = between(&rng, 1, 6);
+    set_unset(&o->first_step, on && o->steps > first + 1 ? first : 0);
+    if (o->first_step >= o->steps) o->first_step = 0;
+}
+
 /* Draws parts of sums that change in memory or are added in part, by random numbers of its own. */
 static void draw_parts(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x9a47ULL);
@@ -475,6 +487,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_data(o);
     draw_latest(o);
     draw_upgrade(o);
+    draw_origin(o);
     draw_resume(o);
     draw_kept(o);
     draw_parts(o);

@@ -46,12 +46,13 @@ typedef struct gw_sim_options {
     uint32_t full_ms, hang_ms, slow_disk_ms, crawl_ms, damage_ms, unsynced_permille;
     uint32_t record_ms, spoil_permille; /* faults of the records of votes */
     uint32_t leave_ms, stop_ms, device_ms;
-    uint32_t corrupt_permille;    /* a member of a reduction gets a sum with flipped bits */
-    uint32_t fail_permille;       /* a worker cannot compute a shard, and its peer ends */
-    uint32_t torn_permille;       /* share of these shards that have been added in part */
-    uint32_t refuse_permille;     /* share of other operations of machines that fail, so that the peer ends */
-    uint32_t names_permille;      /* share of the lives whose seeds are names that are looked up */
-    uint32_t older_permille;      /* share of the lives that speak the version of gossip before */
+    uint32_t corrupt_permille; /* a member of a reduction gets a sum with flipped bits */
+    uint32_t fail_permille;    /* a worker cannot compute a shard, and its peer ends */
+    uint32_t torn_permille;    /* share of these shards that have been added in part */
+    uint32_t refuse_permille;  /* share of other operations of machines that fail, so that the peer ends */
+    uint32_t names_permille;   /* share of the lives whose seeds are names that are looked up */
+    uint32_t first_step;     /* the job goes on from the state after so many steps; 0: from the initial one */
+    uint32_t older_permille; /* share of the lives that speak the version of gossip before */
     uint32_t worker_permille;     /* a worker process ends while it computes a shard */
     uint32_t lose_permille;       /* a claimed shard is given back, because its payload is not available */
     uint32_t verify_permille;     /* share of the shards that are computed twice (--verify) */

@@ -408,6 +408,23 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
     if (!p->finished) plan_timer(c, p);
 }
 
+/* Makes the state from which the job goes on a checkpoint on the peer's disk, as the node does at each start (--continue).
+ * Some peers have nothing to make it from. */
+static void import_origin(sim_cluster *c, sim_peer *p) {
+    const gw_sim_options *o = c->options;
+    bool lacks = o->core == 0 && p->number > 0 && sim_lot(o, 0x0519 + p->number) % 2 == 0;
+    if (o->first_step == 0 || lacks) return;
+    sim_saved *saved = sim_disk_saved_of(&p->disk, o->first_step, c->states[o->first_step], false);
+    if (saved != NULL && saved->manifest) return;
+    if (saved == NULL && p->disk.saved_count == SIM_SAVED) return;
+    saved = sim_disk_saved_of(&p->disk, o->first_step, c->states[o->first_step], true);
+    gw_set_fill(&saved->chunks);
+    gw_set_free(&saved->damaged);
+    saved->damaged = gw_set_of(SIM_CHUNKS);
+    saved->lost = 0;
+    saved->manifest = true;
+}
+
 void sim_start(sim_cluster *c, sim_peer *p) {
     GW_ASSERT(p->brain == NULL);
     const gw_sim_options *o = c->options;
@@ -440,6 +457,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .identity = "job=sim\n",
                              .probe = 1,
                              .steps = o->steps,
+                             .first_step = o->first_step,
                              .shards = sim_shards,
                              .shards_context = o,
                              .state_chunks = SIM_CHUNKS,
@@ -465,6 +483,7 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .inventory = inventory};
     for (uint32_t i = 0; i < p->disk.known_count; i++) config.known[i] = gw_sim_addr(p->disk.known[i]);
     config.known_count = p->disk.known_count;
+    import_origin(c, p);
     config.inventory_count = sim_disk_inventory(c, p, inventory, SIM_SAVED);
     config.orphans = p->orphans = sim_disk_has_orphans(&p->disk);
     SIM_NOTIFY(c, life_begins, p);
