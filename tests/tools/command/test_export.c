@@ -225,14 +225,16 @@ Test(export, a_tensor_that_no_file_can_name_is_refused) {
     };
     gw_safetensors file;
     rig_save_state(
-        (gw_manifest){.job_name = "odd", .params = no_params, .param_count = 1, .tensors = two, .tensor_count = 2},
+        (gw_manifest){
+            .job_name = "odd", .params = no_params, .param_count = 1, .tensors = two, .tensor_count = 2},
         "abcd");
     cr_assert_eq(export("--to odd"), 1);
     EXPECT_SAID("no tensor in a safetensors file can be called __metadata__: leave it out by --tensors");
     cr_expect_not(there("odd"));
     cr_assert_eq(export("--tensors gr* --to odd"), 0, "%s", said);
     open_file("odd", &file);
-    cr_expect(file.count == 1 && strcmp(file.list[0].name, "größe") == 0 && memcmp(file.list[0].bytes, "cd", 2) == 0);
+    cr_expect(file.count == 1 && strcmp(file.list[0].name, "größe") == 0 &&
+              memcmp(file.list[0].bytes, "cd", 2) == 0);
     gw_safetensors_close(&file);
 }
 
@@ -331,6 +333,9 @@ Test(export, a_file_is_there_whole_or_not_at_all) {
         cr_expect_not(there("new") || there("new.godwit-partial") || there("file.godwit-partial"));
     }
     cr_expect_eq(read_text("out", after, sizeof after), 0);
+    cr_assert_eq(unlink(scratch_path("out")) | symlink("/dev/full", scratch_path("out")), 0);
+    cr_assert_eq(export("--to -"), 1);
+    EXPECT_SAID("cannot write to standard output: No space left on device");
 }
 
 /* A chunk of the newest checkpoint is damaged, and another time missing. */
@@ -472,6 +477,23 @@ Test(export, a_tokenizer_goes_along) {
               json_integer_value(json_object_get(vocabulary, "a")) == 'a');
     cr_expect_eq(json_integer_value(json_object_get(vocabulary, "\u0120")), ' ');
     json_decref(bytes);
+}
+
+/* The job may have been trained on its tokens, which others made. */
+Test(export, a_tokenizer_of_another_kind_goes_along_unchecked) {
+    save_gpt();
+    scratch_make_folder("sp");
+    scratch_write_text("sp/tokenizer.model", "a model of SentencePiece");
+    scratch_write_text("sp/tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}");
+    cr_assert_eq(export("--to hf/ --tokenizer sp"), 0, "%s", said);
+    EXPECT_SAID("--tokenizer: sp holds a SentencePiece model, tokenizer.model: byte-level BPE is what can be "
+                "read; it "
+                "goes along unchecked");
+    expect_text("hf/tokenizer.model", "a model of SentencePiece");
+    expect_text("hf/tokenizer_config.json", "{\"tokenizer_class\": \"LlamaTokenizer\"}");
+    json_t *config = config_of("hf/config.json");
+    cr_expect(json_is_null(json_object_get(config, "eos_token_id")));
+    json_decref(config);
 }
 
 /* Nothing of the others is written then. */

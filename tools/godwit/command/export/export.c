@@ -184,7 +184,7 @@ static bool prepare_model(job *j, const gw_manifest *manifest, gw_err *err) {
         return false;
     if (j->weights == NULL) return true;
     if (j->a->tokenizer != NULL &&
-        !gw_export_tokenizer(j->a->tokenizer, &gpt, j->weights, &j->files, &ends, &end, err))
+        !gw_export_tokenizer(j->a->tokenizer, &gpt, j->weights, j->program, &j->files, &ends, &end, err))
         return false;
     if (ends) about.end = &end;
     char *config = gw_gpt_file_make_config(&gpt, &about, err);

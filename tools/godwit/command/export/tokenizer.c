@@ -18,15 +18,11 @@ enum { FILE_MOST = 256 << 20, BYTES = 256 };
 /* The files of a tokenizer; an older name stands behind the one that transformers look for. */
 static const struct {
     const char *name, *older;
-} names[] = {{JSON_FILE, NULL},
-             {CONFIG_FILE, NULL},
-             {"vocab.json", "encoder.json"},
-             {"merges.txt", "vocab.bpe"},
-             {"special_tokens_map.json", NULL},
-             {"added_tokens.json", NULL},
-             {"chat_template.jinja", NULL}};
+} names[] = {{JSON_FILE, NULL},           {CONFIG_FILE, NULL},          {"vocab.json", "encoder.json"},
+             {"merges.txt", "vocab.bpe"}, {"tokenizer.model", NULL},    {"special_tokens_map.json", NULL},
+             {"added_tokens.json", NULL}, {"chat_template.jinja", NULL}};
 
-enum { NAMES = sizeof names / sizeof names[0] };
+enum { JSON, CONFIG, NAMES = sizeof names / sizeof names[0] };
 
 /* Reads a whole file into memory that the caller frees; NULL with *err on failure. */
 static char *read_whole(const char *path, size_t *length, gw_err *err) {
@@ -117,48 +113,51 @@ static bool check_size(uint32_t tokens, const gw_gpt *gpt, gw_err *err) {
            gw_fail(err, GW_E_USAGE, "it has %u tokens, and the model %u", tokens, gpt->vocabulary);
 }
 
-/* Adds the files of the tokenizer in `folder`, which was opened. `json` is the name of its tokenizer.json. */
+/* Adds the files of the tokenizer in `folder`. `json` is the name of its tokenizer.json; `bpe` is NULL where it cannot be
+ * read here. */
 static bool add_files(const char *folder, const char *json, const gw_bpe *bpe, const gw_gpt *gpt,
                       const char *weights, gw_export_files *files, bool *ends, uint32_t *end, gw_err *err) {
     bool has[NAMES] = {false};
     for (int i = 0; i < NAMES; i++) {
-        if (!add_there(folder, i == 0 ? json : names[i].name, names[i].name, weights, files, &has[i], err))
+        if (!add_there(folder, i == JSON ? json : names[i].name, names[i].name, weights, files, &has[i], err))
             return false;
         if (!has[i] && names[i].older != NULL &&
             !add_there(folder, names[i].older, names[i].name, weights, files, &has[i], err))
             return false;
     }
-    *ends = gw_bpe_end_of_text(bpe, end);
-    if (has[1]) return true;
+    *ends = bpe != NULL && gw_bpe_end_of_text(bpe, end);
+    if (has[CONFIG] || bpe == NULL) return true;
     size_t length = 0;
     const char *bytes = *ends ? gw_bpe_decode(bpe, *end, &length) : NULL;
     char *text = bytes != NULL ? strndup(bytes, length) : NULL;
     if (bytes != NULL && text == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     bool added =
-        add_config(has[0] ? "PreTrainedTokenizerFast" : "GPT2Tokenizer", text, gpt, weights, files, err);
+        add_config(has[JSON] ? "PreTrainedTokenizerFast" : "GPT2Tokenizer", text, gpt, weights, files, err);
     free(text);
     return added;
 }
 
-bool gw_export_tokenizer(const char *path, const gw_gpt *gpt, const char *weights, gw_export_files *files,
-                         bool *ends, uint32_t *end, gw_err *err) {
+bool gw_export_tokenizer(const char *path, const gw_gpt *gpt, const char *weights, const char *program,
+                         gw_export_files *files, bool *ends, uint32_t *end, gw_err *err) {
     *ends = false;
     if (strcmp(path, GW_TOKENIZER_BYTES) == 0)
         return (check_size(BYTES, gpt, err) || gw_fail_in(err, "--tokenizer %s", path)) &&
                add_bytes(weights, files, err) &&
                add_config("PreTrainedTokenizerFast", NULL, gpt, weights, files, err);
-    gw_bpe *bpe;
+    gw_bpe *bpe = NULL;
     struct stat about;
     bool inner = stat(path, &about) == 0 && !S_ISDIR(about.st_mode);
     const char *file = basename(path);
     char *folder = !inner ? strdup(path) : file > path ? strndup(path, (size_t)(file - path)) : strdup(".");
     if (folder == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     bool good = gw_bpe_open(path, &bpe, err);
-    if (good) {
-        good = (check_size(gw_bpe_size(bpe), gpt, err) || gw_fail_in(err, "%s", path)) &&
-               add_files(folder, inner ? file : JSON_FILE, bpe, gpt, weights, files, ends, end, err);
-        gw_bpe_close(bpe);
+    if (!good && err->code == GW_E_UNSUPPORTED) { /* transformers may read it all the same */
+        fprintf(stderr, "%s: --tokenizer: %s; it goes along unchecked\n", program, err->text);
+        good = true;
     }
+    good = good && (bpe == NULL || check_size(gw_bpe_size(bpe), gpt, err) || gw_fail_in(err, "%s", path)) &&
+           add_files(folder, inner ? file : JSON_FILE, bpe, gpt, weights, files, ends, end, err);
+    gw_bpe_close(bpe);
     free(folder);
     return good || gw_fail_in(err, "--tokenizer");
 }
