@@ -185,7 +185,8 @@ static void options_examples(fuzz_add *add, void *context) {
         words one = begin((uint8_t)(i % jobs));
         put(&one, i, o.value);
         if (alone) add(context, one.bytes, one.count);
-        if (strcmp(o.name, "quiet") != 0) put(&all, i, o.value);
+        /* --json and --continue exclude these two. */
+        if (strcmp(o.name, "quiet") != 0 && strcmp(o.name, "fresh") != 0) put(&all, i, o.value);
     }
     add(context, all.bytes, all.count);
 }
