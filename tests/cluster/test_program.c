@@ -3,10 +3,13 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define PROGRAM  "program --program " GODWIT_WORKER
 #define LOGISTIC "program --program " GODWIT_LOGISTIC
@@ -171,21 +174,63 @@ Test(program, what_fails_behind_the_job_is_told_by_the_exit_code) {
 
 /* Flocks. */
 
-/* Kills a worker of a peer, if there is one now. */
-static void kill_worker(const lab_peer *peer) {
+enum { CHILDREN = 64 };
+
+/* Lists the processes that a process has started. */
+static int children_of(int pid, int *children) {
     char path[80];
-    int children[64], count = 0;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)peer->pid);
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *tasks = opendir(path);
     for (const struct dirent *task = tasks != NULL ? readdir(tasks) : NULL; task != NULL;
          task = readdir(tasks)) {
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)peer->pid, task->d_name);
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", pid, task->d_name);
         FILE *list = fopen(path, "re");
-        while (list != NULL && count < 64 && fscanf(list, "%d", &children[count]) == 1) count++;
+        while (list != NULL && count < CHILDREN && fscanf(list, "%d", &children[count]) == 1) count++;
         if (list != NULL) fclose(list);
     }
     if (tasks != NULL) closedir(tasks);
+    return count;
+}
+
+/* Kills a worker of a peer, if there is one now. */
+static void kill_worker(const lab_peer *peer) {
+    int children[CHILDREN], count = children_of((int)peer->pid, children);
     if (count > 0) kill(children[rand() % count], SIGKILL);
+}
+
+/* Opens descriptors that become readable when the processes that a process has started end. Returns their number. */
+static int watch(int pid, int *pids, int *ends) {
+    int count = children_of(pid, pids);
+    for (int i = 0; i < count; i++) {
+        ends[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
+        cr_assert_geq(ends[i], 0);
+    }
+    return count;
+}
+
+static void expect_ends(const int *ends, int count) {
+    enum { HANG_MS = 60000 };
+    for (int i = 0; i < count; i++) {
+        struct pollfd ended = {.fd = ends[i], .events = POLLIN};
+        cr_expect_eq(poll(&ended, 1, HANG_MS), 1, "a worker outlives its peer");
+        close(ends[i]);
+    }
+}
+
+/* The template and its forks, of which one hangs in a shard. */
+Test(program, workers_end_with_a_peer_that_is_killed) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, with(l, "forks,shard@4:hang", "--workers 1"));
+    int children[CHILDREN], ends[CHILDREN], forks[CHILDREN], fork_ends[CHILDREN];
+    lab_wait_step(l, peer, 4);
+    cr_assert_eq(watch((int)peer->pid, children, ends), 1);
+    int count = watch(children[0], forks, fork_ends);
+    cr_assert_geq(count, 1);
+    lab_kill(l, peer);
+    expect_ends(ends, 1);
+    expect_ends(fork_ends, count);
+    lab_close(l);
 }
 
 /* Peers and workers are killed, a peer joins, all stop, and two go on. */

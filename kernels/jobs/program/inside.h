@@ -124,7 +124,7 @@ void program_process_end(program_process *process);
 /* A worker's place, which has one process after the other. `turn` is held by the thread that uses the slot. */
 typedef struct program_slot {
     program *job;
-    uint32_t index; /* slot 0's process leads */
+    bool leads; /* its process is the leading one */
     pthread_mutex_t turn;
     program_process process;
     pthread_mutex_t lock; /* guards what follows */
@@ -140,7 +140,10 @@ typedef struct program_slot {
 program_outcome program_first_start(program *job, gw_err *err);
 /* Makes job->initial hold S_0, which is forgotten when the first update begins. */
 bool program_initial_fetch(program *job, gw_err *err);
+/* Opens the slot of a lane. Where the program wants AFTER, the leading worker has a slot of its own beside those,
+ * so that AFTER never waits for a shard; otherwise the first lane's leads. */
 program_slot *program_slot_open(program *job, gw_err *err);
+bool program_leader_open(program *job, gw_err *err);
 /* Gives the slot a process that is ready for requests, if it has none. Called with the slot's turn. */
 program_outcome program_slot_ready(program_slot *slot, gw_err *err);
 /* Both in one. */
@@ -189,6 +192,8 @@ struct program {
     uint32_t tensor_count;
     uint32_t report_count, reports[GW_PROGRAM_REPORTS]; /* the sums that are reported */
     char *identity;
+    uint32_t *sum_order;                /* the numbers of the sums, in the order of their parts */
+    uint32_t *alike_order, alike_count; /* the numbers of the state tensors that parts write alike */
 
     program_keeper *keeper;
     program_arena state, next;
@@ -206,8 +211,10 @@ struct program {
     int alone_tie;            /* its tie until the first process takes it; -1: there is none */
     program_arena initial;    /* S_0, until the first update */
     gw_hash *initial_hashes;  /* of each state tensor of S_0; NULL before there is one */
-    program_slot **slots;
+    program_slot **slots;     /* of the lanes */
     uint32_t slot_count;
+    program_slot *leader; /* its process leads: the first lane's, or one beside the lanes' */
+    bool own_leader;      /* it is beside them */
 };
 
 #endif

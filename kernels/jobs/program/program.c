@@ -101,6 +101,29 @@ static bool list_tensors(program *job, gw_err *err) {
     return true;
 }
 
+/* The order of two sums by their parts; a sum is given by its part, above its number. */
+static int compare_parts(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Lists what an update looks for in every part. */
+static bool order_parts(program *job, gw_err *err) {
+    const gw_program_description *d = &job->description;
+    uint64_t *keys = calloc((size_t)d->sum_count + 1, sizeof *keys);
+    job->sum_order = calloc((size_t)d->sum_count + 1, sizeof *job->sum_order);
+    job->alike_order = calloc(d->state_count, sizeof *job->alike_order);
+    bool good = keys != NULL && job->sum_order != NULL && job->alike_order != NULL;
+    for (uint32_t s = 0; good && s < d->sum_count; s++)
+        keys[s] = (uint64_t)gw_program_sum(d, s)->is.part << 32 | s;
+    if (good) qsort(keys, d->sum_count, sizeof *keys, compare_parts);
+    for (uint32_t s = 0; good && s < d->sum_count; s++) job->sum_order[s] = (uint32_t)keys[s];
+    for (uint32_t i = 0; good && i < d->state_count; i++)
+        if (d->arrays[i].is.part == GW_PROGRAM_ALIKE) job->alike_order[job->alike_count++] = i;
+    free(keys);
+    return good || gw_fail(err, GW_E_NOMEM, "no memory for the parts of an update");
+}
+
 static void write_text(FILE *out, gw_program_text text) {
     fwrite(text.bytes, 1, text.length, out);
 }
@@ -182,6 +205,8 @@ static void job_close(void *job_pointer) {
     free(job->names);
     free(job->tensors);
     free(job->identity);
+    free(job->sum_order);
+    free(job->alike_order);
     free(job->report_values);
     free(job->last_reports);
     free(job->alike);
@@ -218,7 +243,8 @@ static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
         good = false;
         if (err->code == GW_E_PEER) gw_fail_in(err, "%s does not describe a job", job->file);
     }
-    good = good && list_tensors(job, err) && write_identity(job, err) && open_memory(job, err);
+    good = good && list_tensors(job, err) && order_parts(job, err) && write_identity(job, err) &&
+           open_memory(job, err) && program_leader_open(job, err);
     if (!good) {
         job_close(job);
         return false;

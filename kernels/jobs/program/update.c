@@ -13,9 +13,10 @@
 #include <string.h>
 
 enum {
-    TRIES_MOST = 3,  /* of a part, of an update, of what comes after a step */
-    SHOWN = 40,      /* bytes of numbers that differ, in a message */
-    REPORT_MOST = 60 /* bytes of a report as text */
+    PIECE = 256 * GW_NORM_BLOCK, /* elements of a gradient that a thread squares at a time */
+    TRIES_MOST = 3,              /* of a part, of an update, of what comes after a step */
+    SHOWN = 40,                  /* bytes of numbers that differ, in a message */
+    REPORT_MOST = 60             /* bytes of a report as text */
 };
 
 /* An update under way. `lock` guards what follows it. */
@@ -68,17 +69,53 @@ static void take_reports(program *job, const gw_sums *sums, gw_phase phase) {
 
 /* Totals. */
 
-/* The norm of the gradient with its divisors, before clipping. */
-static double norm_of(const program *job, const gw_sums *sums) {
+/* The norm of the gradient with its divisors, before clipping. Every member of the team adds the squares of
+ * each so many-th piece; their order does not matter. */
+typedef struct squares {
+    program *job;
+    const gw_sums *sums;
+    pthread_mutex_t lock;
+    gw_norm norm;
+} squares;
+
+static bool add_squares(void *context, uint32_t member, gw_err *err) {
+    squares *q = context;
+    const program *job = q->job;
     const gw_program_description *d = &job->description;
     gw_norm norm = 0;
+    uint64_t piece = 0;
+    (void)err; /* arithmetic cannot fail */
     for (uint32_t s = 0; s < d->sum_count; s++) {
         const gw_program_array *sum = gw_program_sum(d, s);
-        if ((sum->is.flags & GW_PROGRAM_NORM) != 0 && (sum->is.flags & GW_PROGRAM_TRAIN) != 0)
-            gw_norm_add(&norm, sum->elements, sums->data[d->state_count + s],
-                        program_scale(sum, &job->totals));
+        uint8_t wanted = GW_PROGRAM_NORM | GW_PROGRAM_TRAIN;
+        if ((sum->is.flags & wanted) != wanted) continue;
+        double scale = program_scale(sum, &job->totals);
+        for (uint64_t first = 0; first < sum->elements; first += PIECE, piece++) {
+            uint64_t count = sum->elements - first < PIECE ? sum->elements - first : PIECE;
+            if (piece % job->team_size == member)
+                gw_norm_add(&norm, count, q->sums->data[d->state_count + s] + first, scale);
+        }
     }
-    return gw_norm_value(norm);
+    pthread_mutex_lock(&q->lock);
+    q->norm += norm;
+    pthread_mutex_unlock(&q->lock);
+    return true;
+}
+
+static bool open_team(program *job, gw_err *err) {
+    if (job->team != NULL && job->team_size == job->slot_count) return true;
+    gw_team_close(job->team);
+    job->team = gw_team_open(job->slot_count, err);
+    job->team_size = job->slot_count;
+    return job->team != NULL;
+}
+
+static bool take_norm(program *job, const gw_sums *sums, gw_err *err) {
+    squares q = {.job = job, .sums = sums, .lock = PTHREAD_MUTEX_INITIALIZER};
+    if (!open_team(job, err) || !gw_team_run(job->team, add_squares, &q, err)) return false;
+    job->totals.norm = gw_norm_value(q.norm);
+    pthread_mutex_destroy(&q.lock);
+    return true;
 }
 
 static bool take_totals(program *job, const gw_sums *sums, gw_phase phase, gw_err *err) {
@@ -92,17 +129,31 @@ static bool take_totals(program *job, const gw_sums *sums, gw_phase phase, gw_er
         return gw_fail(err, GW_E_INVALID, "the weights of the step's shards add up to %g",
                        job->totals.weight);
     if (phase == GW_EVALUATE) return true;
-    job->totals.norm = norm_of(job, sums);
+    if (!take_norm(job, sums, err)) return false;
     if (o->clip > 0 && job->totals.norm > o->clip) job->totals.factor = o->clip / job->totals.norm;
     return true;
 }
 
-/* Writes the totals that a part gets, or ONCE, to a worker's arena. */
+/* The place of the first sum of a part, or behind it, in the order of parts. */
+static uint32_t first_of(const program *job, uint32_t part) {
+    uint32_t first = 0, end = job->description.sum_count;
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (gw_program_sum(&job->description, job->sum_order[middle])->is.part < part)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* Writes the totals of the sums of a part (or ALIKE, or ONCE_ONLY) to a worker's arena. */
 static void write_totals(const program *job, const gw_sums *sums, uint32_t part, uint8_t *own) {
     const gw_program_description *d = &job->description;
-    for (uint32_t s = 0; s < d->sum_count; s++) {
+    for (uint32_t at = first_of(job, part); at < d->sum_count; at++) {
+        uint32_t s = job->sum_order[at];
         const gw_program_array *sum = gw_program_sum(d, s);
-        if (sum->is.part != part && sum->is.part != GW_PROGRAM_ALIKE) continue;
+        if (sum->is.part != part) break;
         program_write_total(sum, sums->data[d->state_count + s], program_scale(sum, &job->totals),
                             own + sum->at);
     }
@@ -140,9 +191,8 @@ static bool judge_alike(update *u, uint32_t part, const uint8_t *own, gw_err *er
     uint8_t *kept = u->job->alike;
     bool good = true;
     pthread_mutex_lock(&u->lock);
-    for (uint32_t i = 0; i < d->state_count && good; i++) {
-        const gw_program_array *array = &d->arrays[i];
-        if (array->is.part != GW_PROGRAM_ALIKE) continue;
+    for (uint32_t i = 0; i < u->job->alike_count && good; i++) {
+        const gw_program_array *array = &d->arrays[u->job->alike_order[i]];
         if (!u->has_alike)
             memcpy(kept, own + array->copy, array->bytes);
         else
@@ -169,6 +219,7 @@ static program_outcome ask_for_part(update *u, program_slot *slot, uint32_t part
     program_outcome outcome = program_slot_ready(slot, err);
     if (outcome != PROGRAM_ANSWERED) return outcome;
     write_totals(job, u->sums, part, slot->process.own.bytes);
+    write_totals(job, u->sums, GW_PROGRAM_ALIKE, slot->process.own.bytes);
     return program_slot_ask(slot, &request, reply, err);
 }
 
@@ -220,14 +271,6 @@ static void complete_next(const update *u) {
             memcpy(next + array->at, state + array->at, array->bytes);
         }
     }
-}
-
-static bool open_team(program *job, gw_err *err) {
-    if (job->team != NULL && job->team_size == job->slot_count) return true;
-    gw_team_close(job->team);
-    job->team = gw_team_open(job->slot_count, err);
-    job->team_size = job->slot_count;
-    return job->team != NULL;
 }
 
 /* Computes S_{t+1} into *next*. ONCE changes *next* in place, so that its loss costs the parts as well. */
@@ -334,13 +377,13 @@ void program_summary(void *job_pointer, uint64_t steps_done, const gw_state *sta
 
 /* After a step, and after the job. */
 
-/* Asks the leading worker, and the next one where it dies. Called with the turn of slot 0. */
+/* Asks the leading worker, and the next one where it dies. Called with the turn of its slot. */
 static program_outcome ask_leader(program *job, const gw_program_message *message, gw_err *err) {
     const program_request request = {.message = message, .reply = GW_PROGRAM_DONE};
     gw_program_message reply;
     program_outcome outcome = PROGRAM_LOST;
     for (int tries = 1; outcome == PROGRAM_LOST && tries <= TRIES_MOST; tries++) {
-        outcome = program_slot_ask(job->slots[0], &request, &reply, err);
+        outcome = program_slot_ask(job->leader, &request, &reply, err);
         if (outcome == PROGRAM_LOST)
             gw_log(GW_WARN, program_room, "%s: %s", gw_program_kind_name(message->kind), err->text);
     }
@@ -355,16 +398,16 @@ bool program_commit(void *job_pointer, uint64_t step, const gw_state *state, gw_
     message.update.place = gw_program_place_of(&d->options, step);
     if (message.update.place.phase == GW_TRAIN) message.update.place.update++; /* the state has seen it */
     if (job->report_count > 0) list_reports(job, state->data[d->array_count], &message.update.reports);
-    pthread_mutex_lock(&job->slots[0]->turn);
+    pthread_mutex_lock(&job->leader->turn);
     program_outcome outcome = ask_leader(job, &message, err);
-    pthread_mutex_unlock(&job->slots[0]->turn);
+    pthread_mutex_unlock(&job->leader->turn);
     return outcome == PROGRAM_ANSWERED;
 }
 
 bool program_finish(void *job_pointer, uint64_t steps_done, const gw_state *state, gw_err *err) {
     program *job = job_pointer;
     const gw_program_description *d = &job->description;
-    program_slot *slot = job->slots[0];
+    program_slot *slot = job->leader;
     gw_program_message message = {.kind = GW_PROGRAM_FINISH};
     message.finish.steps = steps_done;
     message.finish.updates = gw_program_place_of(&d->options, steps_done).update;

@@ -104,22 +104,45 @@ bool program_initial_fetch(program *job, gw_err *err) {
 
 /* The slots. */
 
-program_slot *program_slot_open(program *job, gw_err *err) {
+static program_slot *make_slot(program *job, bool leads, gw_err *err) {
     program_slot *slot = calloc(1, sizeof *slot);
-    pthread_mutex_lock(&job->lock);
-    program_slot **slots = realloc(job->slots, (job->slot_count + 1) * sizeof(program_slot *));
-    if (slots != NULL) job->slots = slots;
-    if (slots == NULL || slot == NULL) {
-        pthread_mutex_unlock(&job->lock);
-        free(slot);
+    if (slot == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for a worker");
         return NULL;
     }
-    *slot = (program_slot){.job = job, .index = job->slot_count};
+    slot->job = job;
+    slot->leads = leads;
     slot->process = (program_process){.job = job, .process.fd = -1, .tie = -1};
     pthread_mutex_init(&slot->turn, NULL);
     pthread_mutex_init(&slot->lock, NULL);
-    job->slots[job->slot_count++] = slot;
+    return slot;
+}
+
+static void free_slot(program_slot *slot) {
+    pthread_mutex_destroy(&slot->turn);
+    pthread_mutex_destroy(&slot->lock);
+    free(slot);
+}
+
+bool program_leader_open(program *job, gw_err *err) {
+    if ((job->description.options.flags & GW_PROGRAM_HAS_AFTER) == 0) return true;
+    job->leader = make_slot(job, true, err);
+    job->own_leader = job->leader != NULL;
+    return job->own_leader;
+}
+
+program_slot *program_slot_open(program *job, gw_err *err) {
+    pthread_mutex_lock(&job->lock);
+    program_slot *slot = make_slot(job, job->leader == NULL, err);
+    program_slot **slots = realloc(job->slots, (job->slot_count + 1) * sizeof(program_slot *));
+    if (slots != NULL) job->slots = slots;
+    if (slots == NULL && slot != NULL) {
+        gw_fail(err, GW_E_NOMEM, "no memory for a worker");
+        free_slot(slot);
+        slot = NULL;
+    }
+    if (slot != NULL) job->slots[job->slot_count++] = slot;
+    if (slot != NULL && slot->leads) job->leader = slot;
     pthread_mutex_unlock(&job->lock);
     return slot;
 }
@@ -147,7 +170,7 @@ static program_outcome give_arenas(program *job, program_process *p, gw_err *err
 
 static program_outcome start(program_slot *slot, program_process *p, gw_err *err) {
     program *job = slot->job;
-    bool leads = slot->index == 0;
+    bool leads = slot->leads;
     program_outcome outcome = PROGRAM_ANSWERED;
     if (job->is_alone) { /* the program would not know of further workers */
         if (adopt(job, p)) return give_arenas(job, p, err);
@@ -196,25 +219,27 @@ program_outcome program_slot_ask(program_slot *slot, const program_request *requ
 
 /* The end. */
 
-static void leave_all(program *job) {
-    for (uint32_t i = 0; i < job->slot_count; i++) program_process_leave(&job->slots[i]->process);
-    program_process_leave(&job->first);
+/* Process number `i` of all that there may be; NULL behind the last. */
+static program_process *process_of(program *job, uint32_t i) {
+    if (i < job->slot_count) return &job->slots[i]->process;
+    if (i == job->slot_count) return &job->first;
+    return i == job->slot_count + 1 && job->own_leader ? &job->leader->process : NULL;
 }
 
 void program_workers_close(program *job) {
     uint64_t until = gw_now_ns() + LEAVE_NS;
-    leave_all(job);
-    for (uint32_t i = 0; i <= job->slot_count; i++) {
-        program_process *p = i < job->slot_count ? &job->slots[i]->process : &job->first;
+    program_process *p;
+    for (uint32_t i = 0; (p = process_of(job, i)) != NULL; i++)
+        if (p != &job->first) program_process_leave(p);
+    program_process_leave(
+        &job->first); /* forks that are told to leave do so before their template ends them */
+    for (uint32_t i = 0; (p = process_of(job, i)) != NULL; i++) {
         uint64_t now = gw_now_ns();
         int status;
         if (p->serial != 0) (void)gw_process_wait(&p->process, now < until ? until - now : 0, &status);
         program_process_end(p);
     }
-    for (uint32_t i = 0; i < job->slot_count; i++) {
-        pthread_mutex_destroy(&job->slots[i]->turn);
-        pthread_mutex_destroy(&job->slots[i]->lock);
-        free(job->slots[i]);
-    }
+    if (job->own_leader) free_slot(job->leader);
+    for (uint32_t i = 0; i < job->slot_count; i++) free_slot(job->slots[i]);
     free(job->slots);
 }
