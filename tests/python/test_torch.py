@@ -2,8 +2,8 @@
 
 import os
 import re
+import subprocess
 import sys
-import unittest
 
 import peers
 
@@ -56,6 +56,35 @@ class SameBytes(peers.Case):
         self.assertEqual(self.state("halves", PICTURES, [7], ("--workers", "1")), state)
 
 
+class Direct(peers.Case):
+    def run_direct(self, what):
+        done = subprocess.run(
+            [peers.PYTHON, os.path.join(peers.PROGRAMS, "direct.py"), what], env=peers.environment(), text=True,
+            capture_output=True, timeout=peers.LIMIT_S, check=False,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+
+    def test_optimizers_give_the_bits_of_plain_pytorch_in_one_part_and_in_three(self):
+        found = self.run_direct("optimizers")
+        self.assertGreater(len(found), 25)
+        self.assertEqual({name for name, result in found.items() if result != "same"}, set())
+
+    def test_what_no_job_can_do_is_refused_by_name(self):
+        found = self.run_direct("refusals")
+        self.assertEqual(len(found), 25)
+        expected = {
+            "embedding": "Embedding(sparse=True)", "functional embedding": "sparse gradient", "batch norm": "momentum=None",
+            "closure": "by a closure", "lbfgs": "LBFGS", "scaler": "use bfloat16", "keep": "no state_dict()",
+            "wrapped": "DistributedDataParallel", "lazy": "no shape yet", "renewed": "replaces a parameter",
+            "growing": "adds or removes", "buffer": "persistent=False", "number": "it returned (float, int)",
+            "detached": "no gradient", "weight": "weight -1.0", "reports": "['right']", "elsewhere": "not in the model",
+            "nothing": "no parameter", "complex": "complex64", "nondeterministic": "deterministic",
+        }  # fmt: skip
+        for name, words in expected.items():
+            self.assertIn(words, found[name], name)
+        self.assertTrue(all("Refused: " in text or "Error: " in text for text in found.values()), found)
+
+
 if __name__ == "__main__":
-    unittest.TestLoader.sortTestMethodsUsing = None
     tap.main(missing=lambda: peers.lacks("torch"), what="programs")

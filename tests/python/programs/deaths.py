@@ -26,5 +26,4 @@ def at(*place):
         if one != name:  # a worker's parent is the template, whose parent is the peer
             pid = _parent(_parent(pid))
         os.kill(pid, signal.SIGTERM if one.startswith("stop ") else signal.SIGKILL)
-        if not one.startswith("stop "):
-            signal.pause()
+        signal.pause()

@@ -26,7 +26,7 @@ def script() -> str:
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     if path is None:
         raise Error("a job needs a script: processes of all peers run it, so that it cannot be typed in by hand")
-    return os.path.abspath(path)
+    return os.path.abspath(str(path))
 
 
 def folder() -> str:
@@ -61,7 +61,7 @@ def _files() -> Dict[str, str]:
     return found
 
 
-def _digest(path: str, digest: "hashlib._Hash") -> None:
+def _digest(path: str, digest: "hashlib.blake2b") -> None:
     size = os.path.getsize(path)
     digest.update(size.to_bytes(8, "little"))
     with open(path, "rb") as file:

@@ -154,9 +154,9 @@ class JobBase:
         self.vars = SimpleNamespace()
         """Variables that are state: numbers, strings, and lists and dictionaries of them. Set them before
         ``run()``; then the update function alone may change them."""
-        self.shard_function: Optional[Callable[[ShardContext], Any]] = None
-        self.update_function: Optional[Callable[[UpdateContext], Any]] = None
-        self.after_function: Optional[Callable[[AfterContext], Any]] = None
+        self.shard_function: Optional[Callable[..., Any]] = None
+        self.update_function: Optional[Callable[..., Any]] = None
+        self.after_function: Optional[Callable[..., Any]] = None
         self._has_run = False
 
     def shard(self, function: _Function) -> _Function:

@@ -24,7 +24,7 @@ from .errors import Error
 from .protocol import Fault, Kind, ProtocolError, Role, Tie, Welcome, Writer, clipped, error_message
 
 try:
-    from ._build import BUILD
+    from ._build import BUILD  # type: ignore[import-not-found,unused-ignore]
 except ImportError:  # a tree, which makes no build's module
     BUILD = ""
 

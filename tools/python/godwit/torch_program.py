@@ -204,6 +204,7 @@ class TorchProgram(Program):
         self._modes = [(m, m.training) for m in model.modules()]
         self._refuse_model()
         self._shape = _structure(model)
+        self._places = [(m, key, p) for m in model.modules() for key, p in m._parameters.items()]
         self._parameters = self._find_parameters()
         self._trained = [p for p in self._parameters if p.optimizer is not None]
         if not self._trained:
@@ -214,7 +215,7 @@ class TorchProgram(Program):
         self._keep_numbers(keep)
         self._add_sums()
         for parameter in self._trained:
-            parameter.tensor.register_post_accumulate_grad_hook(self._hook_of(parameter))
+            parameter.tensor.register_post_accumulate_grad_hook(self._hook_of(parameter))  # type: ignore[no-untyped-call,unused-ignore]
             parameter.tensor.grad = None
         self._presence = memoryview(b"")
         self._own: Optional[mmap.mmap] = None
@@ -245,7 +246,7 @@ class TorchProgram(Program):
 
     @staticmethod
     def _refuse_tensor(name: str, tensor: torch.Tensor) -> None:
-        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        if torch.nn.parameter.is_lazy(tensor):
             raise Refused(f"{name} has no shape yet (a lazy module): run the model once before job.run()")
         if tensor.device.type != "cpu":
             raise Refused(f"{name} is on {tensor.device}: only models on the CPU are possible as yet: use .to('cpu')")
@@ -560,7 +561,7 @@ class TorchProgram(Program):
             if loss.grad_fn is None and not any(p.given for p in self._trained):
                 raise Refused("the loss that the shard returns has no gradient: return the tensor, not a number")
             if loss.grad_fn is not None:
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
         self._contribute(training, loss, weight, reports)
         self._verify(training)
 
@@ -613,7 +614,8 @@ class TorchProgram(Program):
         """Refuses what a shard must not do."""
         if not training:
             for b in self._buffers:
-                if not torch.equal(b.module._buffers[b.key], b.array.state):
+                now = b.module._buffers[b.key]
+                if now is None or not torch.equal(now, b.array.state):
                     raise Refused(f"an evaluation changes the buffer {b.name}, which only training may")
         for name, module, key, first in self._loose:
             now = module._buffers.get(key)
@@ -625,6 +627,8 @@ class TorchProgram(Program):
         for p in self._parameters:
             if p.tensor.data_ptr() != p.array.state.data_ptr():
                 raise Refused(f"the shard replaces the parameter {p.name}; only @job.update may change the model")
+        if any(module._parameters.get(key) is not p for module, key, p in self._places):
+            raise Refused("the shard replaces a parameter; only @job.update may change the model")
         if _structure(self._model) != self._shape:
             raise Refused("the shard adds or removes a parameter or a buffer: the model must stay as job.run() saw it")
 
@@ -660,13 +664,12 @@ class TorchProgram(Program):
         numbers = part.numbers.load(part.numbers.array.state) if part.numbers is not None else {}
         for p, is_born in zip(part.parameters, born):
             self._bring(p, bool(is_born), numbers.get(p.name, {}), bool(self._given.own[p.index] > 0))
-        before = self._groups_bytes()
         jobs.seed_update(self._job.seed, request.step, request.part)
         for optimizer in self._optimizers:
             if any(p.optimizer is optimizer and p.tensor.grad is not None for p in part.parameters):
                 optimizer.step()
         self._take_back(part)
-        self._refuse_groups(before)
+        self._groups.store(self._group_numbers(), self._groups_copy)  # the peer compares those of all parts
         for b in part.buffers:
             self._renew(b, request.totals.shards)
 
@@ -683,14 +686,6 @@ class TorchProgram(Program):
             p.optimizer.state[p.tensor] = state
         if given:
             p.tensor.grad = p.gradient.own
-
-    def _groups_bytes(self) -> bytes:
-        return _blobs.encode(self._group_numbers(), "the optimizer's param_groups")
-
-    def _refuse_groups(self, before: bytes) -> None:
-        """Writes the groups' numbers, which a step may change if all parts do so alike; the peer compares them."""
-        del before
-        self._groups.store(self._group_numbers(), self._groups_copy)
 
     def _take_back(self, part: _UpdatePart) -> None:
         """Copies to *next* what the step has put elsewhere."""

@@ -129,8 +129,8 @@ class _Server:
     def run(self) -> Finish:
         """Describes the job unless the process is a fork, and answers requests up to FINISH."""
         if not self._session.is_fork:
-            for message in self._program.description.messages():
-                self._tie.send(message)
+            for said in self._program.description.messages():
+                self._tie.send(said)
         if not faulthandler.is_enabled():
             faulthandler.enable()  # a write to the state is a fault that names its line
         while self._finish is None:

@@ -1,0 +1,123 @@
+"""Programs of NumPy's arrays: the same bytes whatever dies, what a faulty program is told, and what a check finds."""
+
+import os
+import re
+import subprocess
+import sys
+
+import peers
+
+sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
+import tap  # noqa: E402
+
+PLAIN = os.path.join(peers.PROGRAMS, "plain.py")
+KMEANS = os.path.join(peers.EXAMPLES, "kmeans.py")
+# What is planted, and a part of what the check says of it.
+PLANTED = {
+    "generator": "a generator of its own",
+    "set": "the order of a set",
+    "time": "the time",
+    "cache": "a cache",
+    "counter": "a variable 'counter'",
+    "iterator": "an iterator",
+    "in place": "a change in place of 'data'",
+    "thread": "a thread",
+    "process": "the name of its process",
+    "unseeded": "a generator of its own",
+    "first state": "a generator of its own",
+    "update counter": "a variable 'counter'",
+}
+
+
+class SameBytes(peers.Case):
+    def test_a_program_has_one_state_alone_with_workers_and_peers_that_die_and_when_it_resumes(self):
+        alone = self.alone(PLAIN)
+        state = peers.state_of(alone)
+        self.assertIn("finished 8 480 3 ['size', 'val_size']", alone)
+        self.assertEqual(self.state("two", PLAIN, (), ("--workers", "2")), state)
+        marks = os.path.join(self.folder, "marks")
+        places = ["shard 0 0", "shard 1 5", "shard 7 3", "once 0", "once 6", "after 1", "after 8"]
+        dying = peers.kills(marks, *places)
+        self.assertEqual(self.state("dying", PLAIN, (), ("--workers", "2"), **dying), state)
+        self.assertEqual(sorted(os.listdir(marks)), sorted(places))
+        stop = peers.kills(os.path.join(self.folder, "stop"), "stop shard 2 3")
+        halves = self.peer("halves", PLAIN, (), ("--workers", "2"), **stop)
+        halves.end()
+        self.assertIsNone(peers.state_of(halves.output), halves.output)
+        self.assertEqual(self.state("halves", PLAIN, (), ("--workers", "1")), state)
+        killed = peers.kills(os.path.join(self.folder, "killed"), "peer shard 3 1", "shard 4 4", "once 5")
+        flock = self.flock(PLAIN, variables=[killed] * 3)
+        ends = [peer.end() for peer in flock]
+        self.assertEqual(sorted(ends), [-9, 0, 0], [p.output for p in flock])
+        self.assertEqual([peers.state_of(p.output) for p, end in zip(flock, ends) if end == 0], [state] * 2)
+
+    def test_kmeans_stops_by_itself_with_one_state(self):
+        alone = self.alone(KMEANS)
+        said = re.search(r"after \d+ updates the mean distance is .*", alone)[0]
+        self.assertEqual(self.state("two", KMEANS, (), ("--workers", "2")), peers.state_of(alone))
+        self.assertIn(said, self.output)
+
+
+class Faults(peers.Case):
+    def test_a_faulty_program_is_told_what_and_where(self):
+        line = {}
+        with open(PLAIN) as file:
+            for number, text in enumerate(file, 1):
+                line.setdefault(text.strip(), number)
+        expected = {
+            "raises at import": "ValueError: the file has no header",
+            "ends at import": "exit status 3",
+            "no shard": "the job has no shard function",
+            "raises": f"plain.py:{line['raise KeyError(' + chr(34) + 'no such sample' + chr(34) + ')']}: KeyError: 'no such sample'",
+            "exits": "the program calls exit (enough) in a shard",
+            "imports": "late.py is imported after job.run() has begun",
+            "writes": f"plain.py:{line['state[' + chr(34) + 'w' + chr(34) + '][0] = 3']}: ValueError: assignment destination is read-only",
+            "shape": "the shard's 'g' has type float64 and shape (5,)",
+            "infinite": "sum:g",
+            "raises in update": "ZeroDivisionError: the rate is 0",
+            "vars": "job.vars['thing'] is of type builtins.object",
+            "grows": "job.vars has grown to",
+        }
+        for fault, words in expected.items():
+            self.assertIn(words, self.refusal(PLAIN, [fault]), fault)
+
+    def test_a_program_that_fails_behind_the_job_is_told(self):
+        peer = self.peer("behind", PLAIN, ["fails behind"], ("--workers", "1"))
+        self.assertEqual(peer.end(), 1)
+        self.assertIsNotNone(peers.state_of(peer.output))
+        self.assertIn("the job is done, but", peer.output)
+        self.assertIn("RuntimeError: the disk is full", peer.output)
+
+    def test_a_script_that_runs_alone_ends_with_its_peer(self):
+        done = subprocess.run(
+            [peers.PYTHON, PLAIN, "raises"], env=peers.environment(), text=True, capture_output=True, timeout=peers.LIMIT_S,
+            check=False,
+        )  # fmt: skip
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("KeyError: 'no such sample'", done.stdout + done.stderr)
+        self.assertNotIn("finished", done.stdout)
+
+
+class Check(peers.Case):
+    def check(self, fault):
+        command = [peers.PYTHON, "-m", "godwit", "check", PLAIN, *([fault] if fault else [])]
+        return subprocess.run(command, env=peers.environment(), text=True, capture_output=True, timeout=peers.LIMIT_S, check=False)
+
+    def test_planted_impurities_are_found_and_their_causes_named(self):
+        for fault, cause in PLANTED.items():
+            done = self.check(fault)
+            self.assertEqual(done.returncode, 1, (fault, done))
+            self.assertIn("is not pure", done.stdout, fault)
+            self.assertIn(f"perhaps {cause}", done.stdout, fault)
+
+    def test_a_pure_program_is_found_pure_and_a_broken_one_is_an_error(self):
+        done = self.check("")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertIn("nothing was found", done.stdout)
+        done = self.check("raises at import")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the script has ended with status 1", done.stderr)
+
+
+if __name__ == "__main__":
+    tap.main(missing=lambda: peers.lacks("numpy"), what="programs")
