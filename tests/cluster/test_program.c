@@ -149,6 +149,17 @@ Test(program, what_kills_every_worker_is_given_up) {
     refused("PART@3:crash", "part ");
 }
 
+Test(program, workers_with_many_threads_are_few) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, with(l, "none", "--threads 1000"));
+    (void)lab_state(l, peer, "done");
+    cr_expect(says(peer, "[2] finished"), "%s",
+              peer->stderr_text); /* one for the shards, and the leading one */
+    peer = lab_launch(l, "two", NULL, NULL, with(l, "none", "--threads 0"));
+    cr_expect_neq(lab_end(l, peer), 0);
+    lab_close(l);
+}
+
 Test(program, parts_that_do_not_agree_are_refused_by_name) {
     refused("differ", "leaves 'numbers' otherwise than another part");
 }

@@ -14,8 +14,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { THREADS_MOST = 1024 };
-
 static const gw_option options[] = {
     {"program", "FILE", NULL, "the program: a Python script, or an executable file", true},
     {"python", "FILE", NULL,
@@ -39,7 +37,7 @@ static bool read_params(const gw_params *params, program *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--program: name a Python script or an executable file");
     if (access(job->file, R_OK) != 0)
         return gw_fail(err, GW_E_USAGE, "--program: %s cannot be read", job->file);
-    if (!gw_param_integer(params, "threads", 1, THREADS_MOST, false, &threads, err) ||
+    if (!gw_param_integer(params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err) ||
         !gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err))
         return false;
     job->threads = (uint32_t)threads;

@@ -8,6 +8,8 @@
 
 extern const gw_job_type gw_job_program;
 
+enum { GW_PROGRAM_THREADS_MOST = 1024 }; /* --threads */
+
 /* Whether a file is a Python script, by its name: "train.py". */
 bool gw_program_is_script(const char *file);
 

@@ -1,6 +1,7 @@
 /* `godwit run` parses the options, opens the console and runs the node. */
 #include "kernels/device/class.h"
 #include "kernels/jobs/gpt/gpt.h"
+#include "kernels/jobs/program/program.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/node/node.h"
 #include "tools/godwit/options/command_line.h"
@@ -28,6 +29,20 @@ static void give_memory_back(void) {
     mallopt(M_MMAP_THRESHOLD, LARGE);
 }
 
+/* Settles the device and the number of workers. Workers of a program that compute with several threads each share
+ * the cores, unless --workers says otherwise. */
+static bool settle(gw_run_options *options, gw_err *err) {
+    bool given = options->workers > 0;
+    int64_t threads;
+    if (!gw_compute_settle(&options->compute, options->job, &options->workers, err)) return false;
+    if (given || options->job != &gw_job_program) return true;
+    if (!gw_param_integer(&options->params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err))
+        return false;
+    options->workers /= (uint32_t)threads;
+    if (options->workers == 0) options->workers = 1;
+    return true;
+}
+
 int gw_run_main(int argc, char **argv) {
     give_memory_back();
     gw_descriptors_take(); /* each other member takes several descriptors, and each file of tokens one */
@@ -46,8 +61,7 @@ int gw_run_main(int argc, char **argv) {
     int code = 1;
     if (gw_console_open(&options, &console, &err)) {
         if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
-            gw_descriptors_check(options.peers, options.http != NULL, &err) &&
-            gw_compute_settle(&options.compute, options.job, &options.workers, &err))
+            gw_descriptors_check(options.peers, options.http != NULL, &err) && settle(&options, &err))
             code = gw_node_run(&options, &console);
         else
             code = fail(command, &err);
