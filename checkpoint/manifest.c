@@ -13,7 +13,8 @@ enum {
     VERSION_EPOCH = 4,
     VERSION = 5, /* the newest */
     FLAG_EPOCH = 1,
-    FLAGS_KNOWN = FLAG_EPOCH,
+    FLAG_BEST = 2,
+    FLAGS_KNOWN = FLAG_EPOCH | FLAG_BEST,
     HEADER_BYTES = sizeof magic + 1 + 8,
     CHECKSUM_BYTES = 32,
     LEAST_BYTES = HEADER_BYTES + CHECKSUM_BYTES,
@@ -44,6 +45,14 @@ uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index) {
     uint64_t offset = 0;
     for (uint32_t i = 0; i < index; i++) offset += tensor_bytes(&manifest->tensors[i]);
     return offset;
+}
+
+gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value) {
+    const gw_best *best = &manifest->best;
+    bool itself =
+        best->any && best->step == manifest->step; /* it was not known to be whole when it was written */
+    *value = itself ? best->value : best->kept_value;
+    return itself ? (gw_checkpoint_ref){manifest->step, manifest->root} : best->kept;
 }
 
 /* Encoding. */
@@ -80,7 +89,7 @@ static bool suits_early_builds(const gw_manifest *manifest) {
 }
 
 static uint8_t version_for(const gw_manifest *manifest) {
-    if (!suits_early_builds(manifest)) return VERSION;
+    if (!suits_early_builds(manifest) || manifest->best_by[0] != '\0') return VERSION;
     return manifest->epoch == 0 ? VERSION_EXACT : VERSION_EPOCH;
 }
 
@@ -97,8 +106,14 @@ static void put_manifest(gw_writer *w, const gw_manifest *manifest, uint64_t fil
     gw_put_u64(w, manifest->created_ms);
     gw_put_hash(w, &manifest->root);
     gw_put_u8(w, manifest->ended);
-    if (version >= VERSION) gw_put_u8(w, manifest->epoch != 0 ? FLAG_EPOCH : 0);
+    bool has_best = manifest->best_by[0] != '\0';
+    if (version >= VERSION)
+        gw_put_u8(w, (uint8_t)((manifest->epoch != 0 ? FLAG_EPOCH : 0) | (has_best ? FLAG_BEST : 0)));
     if (manifest->epoch != 0) gw_put_u64(w, manifest->epoch);
+    if (has_best) {
+        gw_put_string(w, manifest->best_by);
+        gw_best_put(w, &manifest->best);
+    }
     gw_put_u32(w, manifest->param_count);
     for (uint32_t i = 0; i < manifest->param_count; i++) {
         gw_put_string(w, manifest->params[i].name);
@@ -230,7 +245,8 @@ static bool take_tensor(decoding *d, uint32_t number, gw_tensor *tensor, uint64_
     uint8_t dtype = gw_get_u8(&d->r);
     tensor->dtype = dtype;
     tensor->rank = gw_get_u8(&d->r);
-    if (d->r.failed || dtype < GW_F32 || dtype > GW_DTYPE_LAST || tensor->rank < 1 || tensor->rank > GW_MAX_RANK)
+    if (d->r.failed || dtype < GW_F32 || dtype > GW_DTYPE_LAST || tensor->rank < 1 ||
+        tensor->rank > GW_MAX_RANK)
         return fail_at(d, at, "bad tensor type or rank");
     uint64_t bytes = gw_dtype_bytes(tensor->dtype);
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -278,6 +294,15 @@ static bool take_chunks(decoding *d) {
     return true;
 }
 
+static bool take_best(decoding *d) {
+    gw_manifest *m = d->manifest;
+    size_t at = d->r.position;
+    gw_get_string(&d->r, m->best_by, sizeof m->best_by);
+    m->best = gw_best_get(&d->r, m->step);
+    bool named = m->best_by[strspn(m->best_by, "abcdefghijklmnopqrstuvwxyz0123456789._-:")] == '\0';
+    return (!d->r.failed && m->best_by[0] != '\0' && named) || fail_at(d, at, "bad record of the best state");
+}
+
 static bool take_manifest(decoding *d) {
     gw_manifest *m = d->manifest;
     gw_get_hash(&d->r, &m->job_id);
@@ -296,12 +321,13 @@ static bool take_manifest(decoding *d) {
     uint8_t ended = gw_get_u8(&d->r);
     if (ended > 1) return fail_at(d, at, "a flag that is neither 0 nor 1");
     m->ended = ended == 1;
-    bool has_epoch = d->version % 2 == 0; /* of the versions before 5 */
+    bool has_epoch = d->version % 2 == 0, has_best = false; /* of the versions before 5 */
     if (d->version >= VERSION) {
         at = d->r.position;
         uint8_t flags = gw_get_u8(&d->r);
         if ((flags & ~FLAGS_KNOWN) != 0) return fail_at(d, at, "unknown flags");
         has_epoch = (flags & FLAG_EPOCH) != 0;
+        has_best = (flags & FLAG_BEST) != 0;
     }
     if (has_epoch) {
         at = d->r.position;
@@ -309,6 +335,7 @@ static bool take_manifest(decoding *d) {
         /* A job that resumes from it needs later epochs, which must fit as well. */
         if (m->epoch == 0 || m->epoch >= GW_EPOCH_END / 2) return fail_at(d, at, "impossible epoch");
     }
+    if (has_best && !take_best(d)) return false;
     if (!take_params(d) || !take_tensors(d) || !take_chunks(d)) return false;
     if (gw_reader_left(&d->r) != CHECKSUM_BYTES) return fail_at(d, d->r.position, "bytes left over");
     gw_hash layout, root;

@@ -6,8 +6,10 @@
  *
  *   "GODWITM" version u8 | file bytes u64 | job id 32 | job name string | step u64 | state bytes u64
  *   fingerprint u64 | created_ms u64 | root 32 | ended u8
- *   version 5 only: flags u8, of which bit 0 says that an epoch follows; the others are 0
+ *   version 5 only: flags u8: bit 0, an epoch follows; bit 1, a record of the best state does; others are 0
  *   version 4, and 5 with bit 0: epoch u64, from 1 to 2^61 - 1
+ *   version 5 with bit 1: report and direction string ("val_loss:min"), any u8, value f64, step u64,
+ *     waited u32, kept step u64, kept root 32, kept value f64 (core/record/best.h)
  *   parameters u32, each: name string, value string
  *   tensors u32, each: name string, dtype u8, rank u8, dims u64 * rank, group u32, offset u64
  *   chunk bytes u32 = GW_CHUNK_BYTES | chunks u32, each: name 32
@@ -15,7 +17,7 @@
  *
  * Version 3 is written where there is no epoch, and version 4 where there is one. They have at most 4096
  * tensors, whose names have at most 63 bytes of [a-z0-9._-], so that earlier builds read them. Version 5 is
- * written for a job that exceeds this; it has up to GW_MAX_TENSORS tensors with names as core/godwit.h allows
+ * written for a job that exceeds this, and with a record of the best state; it has up to GW_MAX_TENSORS tensors with names as core/godwit.h allows
  * them. Versions 1 and 2 correspond to 3 and 4 and come from builds whose fingerprints were sums of words
  * that were not spread (core/state/exact.h). They are read, because their chunks may be kept and models made
  * of them, but no job of this build resumes from them.
@@ -27,6 +29,7 @@
 #include "core/base/err.h"
 #include "core/base/id.h"
 #include "core/godwit.h"
+#include "core/record/best.h"
 #include "core/state/chunk.h"
 
 #include <stdbool.h>
@@ -49,6 +52,9 @@ typedef struct gw_manifest {
     gw_hash root;         /* the state hash (core/state/chunk.h) */
     bool ended;           /* the job declared this its last state; not part of the root */
     uint64_t epoch;       /* of the view that saved it, if sums are float; 0: exact sums, or an early file */
+    /* What is known of the best evaluated state up to this one; best_by "": nothing. */
+    char best_by[GW_BEST_BY_BYTES];
+    gw_best best;
     const gw_param *params;
     uint32_t param_count;
     const gw_tensor *tensors; /* only tensors of kind GW_STATE count; a decoded manifest has no others */
@@ -76,6 +82,10 @@ bool gw_manifest_encode(const gw_manifest *manifest, void **bytes, size_t *lengt
 bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest, gw_err *err);
 /* Frees the memory that gw_manifest_decode allocated, and zeroes the manifest. */
 void gw_manifest_free(gw_manifest *manifest);
+
+/* The checkpoint of the best evaluated state of the job up to this one, and its value: this very checkpoint or
+ * an earlier one. Step 0: none is known. */
+gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value);
 
 /* Byte offset of tensor `index` in the state image. It is looked up in a decoded manifest, and added up in
  * others. */

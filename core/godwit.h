@@ -110,6 +110,9 @@ const char *gw_dtype_name(gw_dtype dtype);
 /* What a step is for. Both kinds of steps are computed alike; people are shown which kind a step was. */
 typedef enum gw_phase { GW_TRAIN = 1, GW_EVALUATE = 2 } gw_phase;
 
+/* This says which values of an evaluation are the better ones. */
+typedef enum gw_direction { GW_LESS_IS_BETTER = 1, GW_MORE_IS_BETTER = 2 } gw_direction;
+
 /* The payload of the job's shards. Block i, the payload of shard i of every step, is a pure function of the
  * job and of i; it must not depend on which peer wrote it, or when. Every block is held by `copies` peers, or
  * by all if there are fewer. When all holders die, or a peer joins, blocks move: they are read from a peer
@@ -120,6 +123,14 @@ typedef struct gw_payload_plan {
     uint32_t copies; /* 1 to 16, 0 means 1; may differ between peers */
     uint64_t bytes;  /* size of each block, at least 1 */
 } gw_payload_plan;
+
+/* A value that each evaluation of the job gives, by which --keep-best and --patience compare states: that of
+ * a scalar which `scalars` sets in steps of the phase GW_EVALUATE. It is thus a function of the step's sums. */
+typedef struct gw_evaluation {
+    const char *name;    /* as `report` names it: "val_loss" */
+    uint32_t scalar;     /* index in gw_scalars.value */
+    gw_direction better; /* which values are better; 0: the user must say */
+} gw_evaluation;
 
 /* What describe() fills in. All of it must be a function of the parameters and the data alone. */
 typedef struct gw_plan {
@@ -145,6 +156,10 @@ typedef struct gw_plan {
      * characters. The value of a name that begins with "file:" is a digest of that file. NULL: nothing. The job
      * keeps the text until close. */
     const char *identity;
+    /* Optional: what the evaluations give, for --keep-best; none where the job evaluates nothing in this run.
+     * The array is the job's, kept until close. */
+    const gw_evaluation *evaluations;
+    uint32_t evaluation_count;
 } gw_plan;
 
 /* An option of a job. open() receives values as strings, with defaults filled in. */

@@ -55,14 +55,15 @@ static void put_lineage(gw_writer *w, const gw_lineage *lineage) {
 }
 
 static void put_report(gw_writer *w, const gw_report *report) {
-    gw_put_u8(w,
-              (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 | report->stopped << 3 |
-                        report->unwritable << 4 | report->load_failed << 5 | report->orphans << 6));
+    gw_put_u8(w, (uint8_t)(report->has_state | report->ended << 1 | report->fresh << 2 |
+                           report->stopped << 3 | report->unwritable << 4 | report->load_failed << 5 |
+                           report->orphans << 6 | gw_best_is_known(&report->best) << 7));
     gw_put_u64(w, report->step);
     gw_put_u64(w, report->fingerprint);
     gw_put_u64(w, report->whole_step);
     gw_put_hash(w, &report->whole_root);
     put_lineage(w, &report->lineage);
+    if (gw_best_is_known(&report->best)) gw_best_put(w, &report->best);
     gw_put_u64(w, report->installed_epoch);
     gw_put_view_name(w, &report->installed);
     gw_put_u64(w, report->promised_epoch);
@@ -101,7 +102,9 @@ static void put_install(gw_writer *w, const gw_install *install) {
     gw_put_u64(w, install->found_step);
     gw_put_hash(w, &install->found_root);
     put_lineage(w, &install->lineage);
-    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2));
+    gw_put_u8(w, (uint8_t)(install->ended | install->stopped << 1 | install->end_given_up << 2 |
+                           gw_best_is_known(&install->best) << 3));
+    if (gw_best_is_known(&install->best)) gw_best_put(w, &install->best);
     gw_put_u32(w, install->failures);
     gw_put_u32(w, install->arrangement);
     gw_put_u8(w, (uint8_t)install->load);
@@ -298,12 +301,12 @@ static gw_report *get_report(gw_reader *r) {
     report->unwritable = flags >> 4 & 1;
     report->load_failed = flags >> 5 & 1;
     report->orphans = flags >> 6 & 1;
-    if (flags >> 7 != 0) r->failed = true;
     report->step = gw_get_u64(r);
     report->fingerprint = gw_get_u64(r);
     report->whole_step = gw_get_u64(r);
     gw_get_hash(r, &report->whole_root);
     report->lineage = get_lineage(r, report->step);
+    if (flags >> 7 != 0) report->best = gw_best_get(r, report->step);
     report->installed_epoch = gw_get_epoch(r);
     gw_get_view_name(r, &report->installed);
     report->promised_epoch = gw_get_epoch(r);
@@ -367,6 +370,7 @@ static gw_install *get_install(gw_reader *r) {
     install->ended = flags & 1;
     install->stopped = flags >> 1 & 1;
     install->end_given_up = flags >> 2 & 1;
+    if (flags >> 3 & 1) install->best = gw_best_get(r, install->step);
     install->failures = gw_get_u32(r);
     install->arrangement = gw_get_u32(r);
     install->load = (gw_load_kind)gw_get_u8(r);
@@ -376,7 +380,7 @@ static gw_install *get_install(gw_reader *r) {
     install->drops = gw_set_get(r);
     install->unwritable = gw_set_get(r);
     install->missing = gw_set_get(r);
-    bool sane = flags <= 7 && install->whole_step <= install->step && install->found_step <= install->step &&
+    bool sane = flags <= 15 && install->whole_step <= install->step && install->found_step <= install->step &&
                 install->load >= GW_LOAD_INIT && install->load <= GW_LOAD_PEERS &&
                 install->fetchers.size == members && install->drops.size == members &&
                 install->unwritable.size == members;

@@ -6,6 +6,7 @@
 
 #include "core/base/set.h"
 #include "core/brain/world.h"
+#include "core/record/best.h"
 #include "core/record/convictions.h"
 #include "core/record/deaths.h"
 #include "core/record/lineage.h"
@@ -88,6 +89,7 @@ typedef struct gw_report {
     uint64_t whole_step;
     gw_hash whole_root;
     gw_lineage lineage; /* float sums: of its state */
+    gw_best best;       /* of its state; only peers with --keep-best send one */
     /* The view whose state it has; without a state the view that it installed last, in this life or an
      * earlier one. */
     uint64_t installed_epoch;
@@ -123,6 +125,7 @@ typedef struct gw_install {
     uint64_t found_step;
     gw_hash found_root;
     gw_lineage lineage;   /* float sums, GW_LOAD_PEERS: of that state */
+    gw_best best;         /* GW_LOAD_PEERS: of that state */
     bool ended, stopped;  /* that state is the job's last one; because a user stopped the job */
     bool end_given_up;    /* a later state is on record as the job's last one, and cannot be had any more */
     uint32_t failures;    /* how often the checks of this step's sum failed */

@@ -9,6 +9,7 @@
 #include "core/brain/world.h"
 #include "core/godwit.h"
 #include "core/gossip/gossip.h"
+#include "core/record/best.h"
 #include "core/record/deaths.h"
 
 typedef struct gw_peer gw_peer;
@@ -70,6 +71,9 @@ typedef struct gw_peer_config {
     bool skip_bad; /* --on-bad skip: a step with bad elements is skipped */
     /* --verify, in millionths of the shards that are computed twice; all peers have the same. */
     uint32_t verify;
+    /* --keep-best and --patience, and the report and direction as people see them; NULL: off. */
+    gw_best_rule best;
+    const char *best_by;
     bool effects; /* the job's steps have effects, for which the brain asks by GW_ACT_COMMIT */
     uint64_t checkpoint_steps,
         checkpoint_ns;          /* checkpoints come after so many steps, so much time; 0 = not */
@@ -130,6 +134,7 @@ typedef struct gw_peer_status {
     bool has_state;
     bool disk_writable;       /* no checkpoint has failed here since one was last written */
     uint64_t checkpoint_step; /* of the newest checkpoint that is known to be complete; UINT64_MAX = none */
+    gw_best best;             /* of the state with which the step began */
     gw_hash checkpoint_root;
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
     gw_gossip_stats gossip;

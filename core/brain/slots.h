@@ -10,8 +10,8 @@ enum {
     GW_SLOT_FLAGS,       /* bits of GW_FLAG_* */
     GW_SLOT_BAD,         /* shard plus 1 and tensor of the member's first bad element; 0 = it has none */
     GW_SLOT_BAD_INDEX,   /* index of that element */
-    GW_SLOT_SPARE,
-    GW_SLOT_CHECK /* a checksum of the row */
+    GW_SLOT_BEST,        /* in the leader's row: its best value so far (core/record/best.h) */
+    GW_SLOT_CHECK        /* a checksum of the row */
 };
 
 /* What the leader decides for the boundary at the end of the step. */

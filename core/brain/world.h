@@ -12,6 +12,7 @@
 #include "core/base/id.h"
 #include "core/base/log.h"
 #include "core/base/set.h"
+#include "core/record/best.h"
 #include "core/record/inventory.h"
 #include "core/record/view.h"
 #include "core/shard/double_check.h"
@@ -184,6 +185,8 @@ typedef struct gw_event {
         struct {
             uint64_t fingerprint; /* of the state after the step */
             bool stop;            /* the job's scalars say that this step was its last */
+            bool evaluated;       /* with --keep-best: the step was an evaluation */
+            double value;         /* of that evaluation; NaN if its update was skipped */
             bool damaged;         /* GW_FAILED: the state in memory is not what it was when it was made */
         } applied;
         struct {
@@ -191,6 +194,7 @@ typedef struct gw_event {
             /* From a checkpoint: its chunks that are here and sound now. After a failure: the empty set where
              * its manifest cannot be had; NULL where other peers failed and not this disk. */
             const gw_set *held;
+            gw_best best; /* from a checkpoint: what its manifest says of the best state up to it */
             bool changed; /* GW_FAILED: the state came from the donor `peer` with other bits */
         } loaded;
         struct {
@@ -424,6 +428,7 @@ typedef struct gw_action {
             const gw_hash *hashes; /* of all chunks */
             uint32_t count;
             bool ended;     /* it is of the job's last state */
+            gw_best best;   /* the best state up to this one */
             bool hash_only; /* compute the root, which depends on the hashes alone, and write nothing */
         } manifest;
         struct {

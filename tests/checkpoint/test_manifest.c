@@ -4,6 +4,7 @@
 #include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,17 @@ static const char pinned_new_with_epoch[] =
     "0c005363686963687420312ecf8901020200000000000000030000000000000000000000000000000000000001006e05"
     "0105000000000000000300000018000000000000000000400001000000bd78e1c368d70b968e194dca2c6fbda605a67d"
     "5e52824289e058c93eee073ef55e58e65f349fc6b118228f4d1dbded54211cc898293f58fe2f2ddee5842d49fc";
+
+/* The toy with a record of the best state, which early versions have not got either. */
+static const char pinned_best[] =
+    "474f445749544d055d010000000000000700000000000000000000000000000000000000000000000000000000000000"
+    "0300746f7990010000000000001d0000000000000088776655443322110068e5cf8b010000dadfe27ed04aef79a10937"
+    "c1a91a1f892678b88250b09c782465617158929a9901020c0076616c5f6c6f73733a6d696e0100000000000004408601"
+    "000000000000030000007c010000000000005a0000000000000000000000000000000000000000000000000000000000"
+    "000000000000000006400100000002006c720300302e3102000000010077010202000000000000000300000000000000"
+    "00000000000000000000000001006e050105000000000000000300000018000000000000000000400001000000bd78e1"
+    "c368d70b968e194dca2c6fbda605a67d5e52824289e058c93eee073ef556e810170f356648e66c07af94195421f401f8"
+    "24bc9c31c09adbd099b59f86e2";
 
 static const gw_tensor new_tensors[] = {
     {.name = "Schicht 1.\xcf\x89", .dtype = GW_F32, .role = GW_STATE, .rank = 2, .dim = {2, 3}},
@@ -130,6 +142,49 @@ Test(manifest, bytes_are_pinned) {
     expect_bytes(&new, pinned_new_with_epoch);
 }
 
+static gw_manifest toy_with_best(gw_hash *chunk) {
+    gw_manifest manifest = toy(chunk);
+    strcpy(manifest.best_by, "val_loss:min");
+    manifest.best = (gw_best){
+        .any = true, .value = 2.5, .step = 390, .waited = 3, .kept = {380, {{0x5a}}}, .kept_value = 2.75};
+    return manifest;
+}
+
+Test(manifest, the_best_state_is_recorded) {
+    gw_hash chunk;
+    gw_manifest manifest = toy_with_best(&chunk), back;
+    double value;
+    size_t length;
+    expect_bytes(&manifest, pinned_best);
+    uint8_t *bytes = encode(&manifest, &length);
+    cr_assert(gw_manifest_decode(bytes, length, &back, &err), "%s", err.text);
+    cr_expect_str_eq(back.best_by, "val_loss:min");
+    cr_expect(back.best.value == 2.5 && back.best.step == 390 && back.best.waited == 3);
+    gw_checkpoint_ref best = gw_manifest_best(&back, &value);
+    cr_expect(best.step == 380 && best.root.bytes[0] == 0x5a && value == 2.75);
+    gw_manifest_free(&back);
+    free(bytes);
+    manifest.best.step = 400; /* the state of this very manifest */
+    best = gw_manifest_best(&manifest, &value);
+    cr_expect(best.step == 400 && gw_hash_equal(&best.root, &manifest.root) && value == 2.5);
+}
+
+Test(manifest, a_best_state_that_cannot_be_is_refused) {
+    gw_hash chunk;
+    for (int i = 0; i < 4; i++) {
+        gw_manifest manifest = toy_with_best(&chunk), back;
+        size_t length;
+        if (i == 1) manifest.best.step = 401;
+        if (i == 2) manifest.best.value = (double)NAN;
+        if (i == 3) strcpy(manifest.best_by, "\x1b[2J");
+        uint8_t *bytes = encode(&manifest, &length);
+        cr_expect_eq(gw_manifest_decode(bytes, length, &back, &err), i == 0, "%d", i);
+        if (i == 0) gw_manifest_free(&back);
+        if (i > 0) cr_expect_str_eq(err.text, "offset 119: bad record of the best state");
+        free(bytes);
+    }
+}
+
 /* Writes the version that a manifest with `count` tensors named `name` and numbers gets, and expects it back.
  */
 static void expect_version(uint32_t count, const char *name, uint8_t version) {
@@ -187,7 +242,7 @@ static void refuse_new(size_t at, uint8_t value, const char *text) {
 }
 
 Test(manifest, what_the_new_version_does_not_allow_is_refused) {
-    refuse_new(16 + 32 + 5 + 32 + 32 + 1, 2, "offset 118: unknown flags");
+    refuse_new(16 + 32 + 5 + 32 + 32 + 1, 4, "offset 118: unknown flags");
     refuse_new(136 + 2, '\t',
                "offset 136: tensor 0: its name '?chicht 1.\xcf\x89' has a control character at byte 0");
     refuse_new(136 + 3, 0xff,

@@ -189,7 +189,8 @@ static void add_quiet(fuzz_add *add, void *context) {
 static void add_disturbed(fuzz_add *add, void *context) {
     static const uint8_t kinds[] = {WORLD_THREE, WORLD_THREE | WORLD_MAJORITY,
                                     WORLD_THREE | WORLD_MAJORITY | WORLD_FAST | 3 * WORLD_VERIFY,
-                                    WORLD_THREE | 3 * WORLD_VERIFY | WORLD_SKIP_BAD};
+                                    WORLD_THREE | 3 * WORLD_VERIFY | WORLD_SKIP_BAD,
+                                    WORLD_THREE | WORLD_BEST};
     static const uint8_t late[] = {0, 0, 64, 0, 80, 72, 0, 4, 0, 56, 0, 0, 112, 0, 0, 6, 0, 0, 72, 0, 0, 96};
     for (size_t k = 0; k < sizeof kinds; k++) {
         script one = {.bytes = {kinds[k]}, .count = 1}, all = one, fates = one, disk = one, cut = one,

@@ -347,6 +347,8 @@ static void apply(world *w, uint32_t i, const gw_action *a) {
     b->good_step = UINT64_MAX;
     if (event.outcome == GW_DONE) {
         event.applied.fingerprint = b->state = next_state(w, b);
+        event.applied.evaluated = true;
+        event.applied.value = (double)(b->state % 64);
         b->step++;
     }
     b->applying = a->token;
@@ -373,7 +375,7 @@ static void probe(world *w, uint32_t i, const gw_action *a) {
 }
 
 /* Whether the brains that run have all chunks of that checkpoint among them. */
-static bool find_saved(const world *w, const gw_hash *root, uint64_t *state) {
+static bool find_saved(const world *w, const gw_hash *root, uint64_t *state, gw_best *best) {
     gw_set chunks = gw_set_of(WORLD_CHUNKS);
     for (uint32_t i = 0; i < w->count; i++)
         for (uint32_t k = 0; k < w->brains[i].saved_count && w->brains[i].peer != NULL; k++) {
@@ -381,6 +383,7 @@ static bool find_saved(const world *w, const gw_hash *root, uint64_t *state) {
             if (!gw_hash_equal(&saved->root, root)) continue;
             gw_set_unite(&chunks, &saved->chunks);
             *state = saved->fingerprint;
+            *best = w->brains[i].saved_best[k];
         }
     bool whole = gw_set_count(&chunks) == WORLD_CHUNKS;
     gw_set_free(&chunks);
@@ -397,11 +400,11 @@ static bool find_donor(const world *w, const gw_action *a, uint64_t *state) {
     return false;
 }
 
-static bool find_state(const world *w, const gw_action *a, uint64_t *state) {
+static bool find_state(const world *w, const gw_action *a, uint64_t *state, gw_best *best) {
     *state = world_state_after(a->step);
     if (a->load.kind == GW_LOAD_INIT) return a->step == 0;
-    bool found =
-        a->load.kind == GW_LOAD_MANIFEST ? find_saved(w, &a->load.root, state) : find_donor(w, a, state);
+    bool found = a->load.kind == GW_LOAD_MANIFEST ? find_saved(w, &a->load.root, state, best)
+                                                  : find_donor(w, a, state);
     return found || w->forged; /* a peer has reported chunks that do not exist */
 }
 
@@ -415,10 +418,12 @@ static void tell_progress(world *w, uint32_t i, const gw_action *a, const fate *
 static void load(world *w, uint32_t i, const gw_action *a) {
     world_brain *b = &w->brains[i];
     uint64_t state;
+    gw_best best = {0};
     GW_ASSERT(b->applying == 0 && b->loading == 0);
     fate f = next_fate(w, SOON_NS);
-    bool good = find_state(w, a, &state) && f.kind != FAILS && f.kind != DAMAGED;
+    bool good = find_state(w, a, &state, &best) && f.kind != FAILS && f.kind != DAMAGED;
     gw_event event = answer(GW_EV_LOADED, a, good);
+    if (good) event.loaded.best = best;
     event.loaded.fingerprint = f.kind == WRONG && a->load.fingerprint != 0 ? ~state : state;
     b->good_step = UINT64_MAX;
     b->loading = a->token;
@@ -466,6 +471,7 @@ static void drop_saved(world_brain *b, uint32_t k) {
     gw_set_free(&b->saved[k].chunks);
     b->saved_count--;
     memmove(&b->saved[k], &b->saved[k + 1], (b->saved_count - k) * sizeof b->saved[0]);
+    memmove(&b->saved_best[k], &b->saved_best[k + 1], (b->saved_count - k) * sizeof b->saved_best[0]);
 }
 
 static void manifest(world *w, uint32_t i, const gw_action *a) {
@@ -481,7 +487,9 @@ static void manifest(world *w, uint32_t i, const gw_action *a) {
     for (uint32_t k = b->saved_count; k > 0; k--)
         if (gw_hash_equal(&b->saved[k - 1].root, &event.manifest_stored.root)) drop_saved(b, k - 1);
     if (b->saved_count == WORLD_SAVED) drop_saved(b, WORLD_SAVED - 1);
+    memmove(&b->saved_best[1], &b->saved_best[0], b->saved_count * sizeof b->saved_best[0]);
     memmove(&b->saved[1], &b->saved[0], b->saved_count++ * sizeof b->saved[0]);
+    b->saved_best[0] = a->manifest.best;
     b->saved[0] = (gw_inventory){.epoch = a->manifest.epoch,
                                  .step = a->step,
                                  .root = event.manifest_stored.root,

@@ -346,6 +346,8 @@ world *world_open(uint8_t kind) {
                              .fast = w->fast,
                              .verify = shares[kind / WORLD_VERIFY % 4],
                              .skip_bad = (kind & WORLD_SKIP_BAD) != 0,
+                             .best = {.on = (kind & WORLD_BEST) != 0, .patience = WORLD_STEPS},
+                             .best_by = "loss:min",
                              .checkpoint_steps = CHECKPOINT_STEPS,
                              .keep = 2,
                              .replicas = 2,

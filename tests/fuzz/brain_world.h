@@ -26,6 +26,7 @@ enum {
     WORLD_THREE = 4,
     WORLD_VERIFY = 8,
     WORLD_SKIP_BAD = 32,
+    WORLD_BEST = 64, /* every step is an evaluation */
 };
 
 typedef struct world_brain {
@@ -60,6 +61,7 @@ typedef struct world_brain {
     size_t record_length;
     gw_shard_death fell;             /* the shard that it was computing when it was killed */
     gw_inventory saved[WORLD_SAVED]; /* newest first */
+    gw_best saved_best[WORLD_SAVED]; /* what their manifests say of the best state */
     uint32_t saved_count;
     gw_set stored; /* chunks of the state of stored_step */
     uint64_t stored_step;

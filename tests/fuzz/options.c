@@ -46,6 +46,8 @@ static const option examples[] = {
     {"http", "8080"},
     {"replicas", "2"},
     {"continue", "old@3"},
+    {"keep-best", "val_loss:max"},
+    {"patience", "3"},
     {"metrics", "a.csv"},
     {"probe-interval-ms", "100"},
     {"resume-timeout", "1m"},
@@ -181,7 +183,8 @@ static void options_examples(fuzz_add *add, void *context) {
     words all = begin(0);
     for (uint32_t i = 0; i < count_run_options(); i++) {
         option o = option_of(job_of(0), i);
-        bool alone = strcmp(o.name, "quorum") != 0 && strcmp(o.name, "reduce") != 0;
+        bool alone =
+            strcmp(o.name, "quorum") != 0 && strcmp(o.name, "reduce") != 0 && strcmp(o.name, "patience") != 0;
         words one = begin((uint8_t)(i % jobs));
         put(&one, i, o.value);
         if (alone) add(context, one.bytes, one.count);

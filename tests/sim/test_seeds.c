@@ -114,6 +114,7 @@ Test(seeds, every_kind_of_fault_happens) {
         char command[GW_SIM_COMMAND];
         options.peers = 2 + (uint32_t)seed % 5;
         options.fault_ms = 6000;
+        options.evaluate_every = 0; /* steps that wait for a checkpoint leave less time for faults */
         if (seed % 3 == 0) lose_holders(&options);
         if (seed % 5 == 1) look_again(&options);
         if (seed % 7 == 2) change_more(&options);
@@ -144,6 +145,25 @@ Test(seeds, what_is_left_of_a_majority_finishes_the_job) {
     }
     cr_assert_gt(all.faults[GW_SIM_GONE], 100);
     assert_that_few_ended_early(&all, 10, 2);
+}
+
+/* The best evaluated state is known alike, its checkpoint stays, and a job that loses patience ends at one
+ * step, whatever dies. */
+Test(seeds, the_best_state_is_agreed_on_and_kept) {
+    gw_sim_result all = {0};
+    for (uint64_t seed = 8801; seed <= 8860; seed++) {
+        gw_sim_options options = gw_sim_unset(seed);
+        gw_sim_result result;
+        char command[GW_SIM_COMMAND];
+        options.evaluate_every = 1 + (uint32_t)seed % 4;
+        options.patience = seed % 2 == 0 ? 3 + (uint32_t)seed % 5 : 0;
+        options.peers = 2 + (uint32_t)seed % 5;
+        gw_sim_draw(&options);
+        gw_sim_run(&options, &result);
+        cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
+        gw_sim_result_add(&all, &result);
+    }
+    cr_assert_gt(all.best_kept, 20);
 }
 
 /* The excuses of the judges stay few. */
@@ -268,6 +288,7 @@ Test(seeds, machines_that_change_bits_of_what_travels_are_found) {
         options.majority = seed % 3 > 0;
         options.fast = seed % 3 > 1;
         options.change_ms = 3000;
+        options.evaluate_every = 0; /* steps that wait for a checkpoint leave less time for faults */
         gw_sim_draw(&options);
         gw_sim_run(&options, &result);
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));

@@ -160,7 +160,7 @@ _godwit_table() {
         kinds[--y]='any'
         ;;
     run)
-        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
         kinds[--cluster]='any'
         kinds[--join]='any'
@@ -173,6 +173,8 @@ _godwit_table() {
         kinds[--steps]='any'
         kinds[--workers]='any'
         kinds[--keep]='any'
+        kinds[--keep-best]='any'
+        kinds[--patience]='any'
         kinds[--replicas]='any'
         kinds[--grace]='any'
         kinds[--hang-timeout]='any'
@@ -268,7 +270,7 @@ _godwit_table() {
         fi
         ;;
     sim)
-        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --fail= --fast= --fault-ms= --first= --flap= --flip-ms= --force= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --older= --part= --partition-ms= --path-ms= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --worker-loss= --wrong= --forks= --founders= --gossip= --jobs= --keep-going --minutes= --peers= --processor-time= --repairs --shrink --trace --without='
+        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --evaluate-every= --fail= --fast= --fault-ms= --first= --flap= --flip-ms= --force= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --older= --part= --partition-ms= --path-ms= --patience= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --worker-loss= --wrong= --forks= --founders= --gossip= --jobs= --keep-going --minutes= --peers= --processor-time= --repairs --shrink --trace --without='
         kinds[--quorum]='words any majority'
         kinds[--reduce]='words exact fast'
         kinds[--seed]='any'
@@ -293,6 +295,7 @@ _godwit_table() {
         kinds[--drop]='any'
         kinds[--duplicate]='any'
         kinds[--end-step]='any'
+        kinds[--evaluate-every]='any'
         kinds[--fail]='any'
         kinds[--fault-ms]='any'
         kinds[--first]='any'
@@ -311,6 +314,7 @@ _godwit_table() {
         kinds[--part]='any'
         kinds[--partition-ms]='any'
         kinds[--path-ms]='any'
+        kinds[--patience]='any'
         kinds[--pause-ms]='any'
         kinds[--poison-step]='any'
         kinds[--power-ms]='any'

@@ -139,12 +139,15 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
  * that skips a bad step at which others stop would go on without them. */
 static char *identity_and_rules(const gw_peer_config *c) {
     char *text, peers[32] = "", verify[40] = "off";
+    char best[sizeof "keep-best=\n" + GW_BEST_BY_BYTES] = "";
     bool majority = c->quorum == GW_QUORUM_MAJORITY;
     if (majority) snprintf(peers, sizeof peers, "peers=%" PRIu32 "\n", c->peers);
     /* with all digits, as peers with another share choose other shards */
     if (c->verify > 0) snprintf(verify, sizeof verify, "%.7g%%", (double)c->verify / 1e4);
-    int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n", c->identity,
-                          majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop");
+    /* Builds that know no such line join peers that have none. */
+    if (c->best.on) snprintf(best, sizeof best, "keep-best=%s\n", c->best_by);
+    int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n%s", c->identity,
+                          majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop", best);
     GW_ASSERT_MEMORY(length >= 0);
     return text;
 }

@@ -45,6 +45,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
         .committed_fingerprint = p->view.ballot.majority ? p->commit.fingerprint : p->state.fingerprint,
         .has_state = p->state.present,
         .checkpoint_step = p->save.saved_step,
+        .best = p->state.best,
         .views_installed = p->view.views_installed,
         .steps_repaired = p->view.steps_repaired,
         .shards_repaired = p->view.shards_repaired,

@@ -8,6 +8,7 @@
 #include "core/brain/agenda.h"
 #include "core/brain/commit.h"
 #include "core/brain/faults/verify.h"
+#include "core/brain/job_state.h"
 #include "core/brain/members/contacts.h"
 #include "core/brain/outbox.h"
 #include "core/brain/save/deadlines.h"
@@ -152,8 +153,13 @@ bool gw_saves_before_leaving(const gw_peer *p) {
     return p->save.leaving && p->view.current.count == 1 && p->phase == GW_AT_PAUSED;
 }
 
+bool gw_saves_hold_step(const gw_peer *p) {
+    return p->save.open.active && p->save.open.holds;
+}
+
 void gw_saves_open(gw_peer *p, bool final) {
     gw_saves_free(&p->save.open);
+    p->save.held_end = (gw_held_end){.any = false};
     p->save.save_asked |= p->save.want_save;
     p->save.want_save = false;
     uint32_t chunks = p->config.state_chunks;
@@ -163,6 +169,8 @@ void gw_saves_open(gw_peer *p, bool final) {
     bool leaves = gw_saves_before_leaving(p); /* this peer waits for this checkpoint and then leaves */
     *s =
         (gw_save){.active = true, .final = final, .step = p->state.step, .fingerprint = p->state.fingerprint};
+    s->best = p->state.best;
+    s->holds = !final && gw_job_state_is_unsaved_best(p);
     s->looks = final || leaves || p->save.step_given_up;
     s->deadline_ns = UINT64_MAX;
     if (gw_peer_is_leader(p) && !final && !leaves)
@@ -194,7 +202,7 @@ void gw_saves_open(gw_peer *p, bool final) {
 void gw_saves_abandon(gw_peer *p) {
     if (!p->save.open.active) return;
     if (!p->save.open.final) {
-        p->save.want_save = true;
+        p->save.want_save |= !p->save.open.holds; /* the next view begins with one of the best state */
         gw_peer_say(p, GW_INFO, "the checkpoint of step %" PRIu64 " is abandoned; another follows",
                     p->save.open.step);
     }
@@ -227,6 +235,7 @@ static void record_manifest(gw_peer *p) {
     manifest->manifest.hashes = gw_actions_copy(p->actions, s->hashes, s->known.size * sizeof *s->hashes);
     manifest->manifest.hash_only = s->incomplete || p->save.unwritable;
     manifest->manifest.ended = s->final && !p->state.stopped;
+    manifest->manifest.best = s->best;
     if (!manifest->manifest.hash_only) gw_deadlines_disk_begins(p, manifest->token);
 }
 
@@ -248,8 +257,9 @@ static bool placed_anew(gw_peer *p) {
                 "a disk failed while the checkpoint of step %" PRIu64
                 " was written: it is written again elsewhere",
                 p->save.open.step);
-    if (p->save.open.final) {
-        gw_agenda_change_view(p, "a disk failed before the final checkpoint was complete");
+    if (p->save.open.final || p->save.open.holds) {
+        gw_agenda_change_view(p, "a disk failed before the %s checkpoint was complete",
+                              p->save.open.final ? "final" : "best state's");
         return true;
     }
     p->save.want_save = true;
@@ -282,6 +292,31 @@ static void note_agreement(gw_peer *p) {
     if (p->state.step == p->save.open.step) gw_commit_agreed(p);
 }
 
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved);
+
+/* Sends the members the end of the checkpoint, or one of them that has a new link. */
+static void say_held_end(gw_peer *p, const gw_peer_id *to) {
+    const gw_held_end *end = &p->save.held_end;
+    if (!end->any || end->step != p->state.step) return;
+    gw_message message = gw_peer_about_view(p, GW_MSG_COMPLETE);
+    message.complete.step = end->step;
+    message.complete.root = end->root;
+    message.complete.unsaved = end->unsaved;
+    if (to != NULL)
+        gw_peer_send(p, to, &message);
+    else
+        gw_peer_send_members(p, &message);
+}
+
+/* Gives up the checkpoint of the best state, and tells the members, which wait for it. */
+static void give_best_up(gw_peer *p) {
+    const gw_hash none = {0};
+    GW_ASSERT(gw_saves_hold_step(p));
+    p->save.held_end = (gw_held_end){.any = true, .unsaved = true, .step = p->save.open.step};
+    say_held_end(p, NULL);
+    complete(p, p->save.open.step, &none, true);
+}
+
 static void all_answered(gw_peer *p) {
     gw_save *s = &p->save.open;
     note_agreement(p);
@@ -297,6 +332,10 @@ static void all_answered(gw_peer *p) {
                         s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
         if (s->final) {
             gw_final_retry_hashing(p);
+            return;
+        }
+        if (s->holds) {
+            give_best_up(p);
             return;
         }
         ended_unsaved(p);
@@ -347,8 +386,6 @@ static void on_stored(gw_peer *p, uint32_t rank, const gw_message *m) {
     if (gw_set_count(&s->answered) == p->view.current.count) all_answered(p);
 }
 
-static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved);
-
 static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool failed) {
     gw_save *s = &p->save.open;
     if (gw_set_count(&s->recorded) == 0) s->root = *root;
@@ -374,6 +411,8 @@ static void on_recorded(gw_peer *p, uint32_t rank, const gw_hash *root, bool fai
         message.complete.unsaved = unsaved;
     }
     gw_peer_send_members(p, &message);
+    if (s->holds)
+        p->save.held_end = (gw_held_end){.any = true, .unsaved = unsaved, .step = s->step, .root = whole};
     complete(p, s->step, &whole, unsaved);
 }
 
@@ -395,8 +434,21 @@ static void note_written(gw_peer *p) {
     gw_peer_inventory_wrote(&p->inventory, &what, s->chunks, s->chunk_count);
 }
 
+/* Logs that the best state so far will not be there, and which other one is. */
+static void say_best_unsaved(gw_peer *p, uint64_t step) {
+    const gw_best *best = &p->state.best;
+    char other[80] = "no other one is";
+    if (best->kept.step > 0) snprintf(other, sizeof other, "that of step %" PRIu64 " stays", best->kept.step);
+    gw_peer_say(p, GW_WARN, "the best state so far (%s), of step %" PRIu64 ", could not be saved: %s",
+                p->config.best_by, step, other);
+}
+
 static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
     bool final = p->save.open.final;
+    if (p->save.open.holds && unsaved) {
+        say_best_unsaved(p, step);
+        if (p->save.open.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
+    }
     gw_saves_free(&p->save.open);
     if (final && unsaved) {
         gw_final_unsaved(p, step, root);
@@ -454,6 +506,7 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
     const gw_save *s = &p->save.open;
     bool to_leader = gw_peer_id_equal(&contact->id, &p->view.current.leader);
     if (to_leader) gw_saves_remind(p);
+    if (gw_peer_is_leader(p)) say_held_end(p, &contact->id);
     if (!s->active) return;
     if (gw_peer_is_leader(p) && s->listed) {
         gw_message message = list_of_chunks(p);
@@ -686,7 +739,10 @@ void gw_saves_consider(gw_peer *p) {
         gw_peer_say(p, GW_WARN, "the checkpoint of step %" PRIu64 " takes too long (a slow disk?)",
                     p->save.open.step);
         if (p->save.late_saves < MOST_DOUBLINGS) p->save.late_saves++;
-        gw_saves_abandon(p);
+        if (p->save.open.holds)
+            give_best_up(p);
+        else
+            gw_saves_abandon(p);
     }
     gw_final_consider(p);
 }

@@ -3,6 +3,7 @@
 #include "core/brain/save/kept.h"
 
 #include "core/base/assert.h"
+#include "core/brain/job_state.h"
 #include "core/brain/outbox.h"
 #include "core/brain/record.h"
 #include "core/brain/state.h"
@@ -57,6 +58,8 @@ static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
     p->save.saved_behind = true;
     p->save.saved_ns = p->now;
     keep_root(p, step, root);
+    const gw_checkpoint_ref whole = {step, *root};
+    gw_job_state_note_checkpoint(p, &whole);
 }
 
 void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -163,13 +166,18 @@ void gw_kept_note_whole(gw_peer *p, const gw_checkpoint_ref *whole) {
 
 /* Keeping checkpoints and making room. */
 
-/* Has everything on this disk deleted except these checkpoints; orphans, too. */
+/* Has everything on this disk deleted except these checkpoints and that of the best state; orphans, too. */
 static void keep_only(gw_peer *p, const gw_hash *roots, uint32_t count) {
+    gw_hash *all = calloc(count + 1, sizeof *all);
+    GW_ASSERT_MEMORY(all != NULL);
+    if (count > 0) memcpy(all, roots, count * sizeof *all);
+    if (p->state.best.kept.step > 0) all[count++] = p->state.best.kept.root;
     gw_action *action = gw_peer_act(p, GW_ACT_RETAIN);
     action->retain.count = count;
-    action->retain.roots = gw_actions_copy(p->actions, roots, count * sizeof *roots);
-    gw_peer_inventory_kept(&p->inventory, roots, count);
+    action->retain.roots = gw_actions_copy(p->actions, all, count * sizeof *all);
+    gw_peer_inventory_kept(&p->inventory, all, count);
     p->save.part_step = UINT64_MAX;
+    free(all);
 }
 
 static uint32_t kept_roots(const gw_peer *p, gw_hash *roots) {

@@ -10,8 +10,12 @@
 /* One checkpoint in progress. */
 typedef struct gw_save {
     bool active, final; /* `final`: of the job's last state */
+    /* It is of the best evaluated state: no member ends the next step, which would change the state, before
+     * the checkpoint is complete or is given up. */
+    bool holds;
     bool looks; /* the state is checked in memory after it is stored, as no step follows that would do so */
     uint64_t step, fingerprint, deadline_ns;
+    gw_best best; /* of the state that is saved */
     gw_token store_token, manifest_token;
     uint32_t *chunks; /* numbers of the chunks that this peer stores */
     uint32_t chunk_count;
@@ -59,11 +63,19 @@ typedef struct gw_repeated_warning {
     uint64_t wait_ns;  /* between the last two */
 } gw_repeated_warning;
 
+/* The end of a checkpoint for which members wait, as COMPLETE says. */
+typedef struct gw_held_end {
+    bool any, unsaved;
+    uint64_t step;
+    gw_hash root;
+} gw_held_end;
+
 typedef struct gw_save_state {
     gw_completed completed;
-    gw_save open;        /* the checkpoint in progress */
-    uint64_t saved_step; /* of the newest complete checkpoint; UINT64_MAX = none */
-    bool saved_behind;   /* the state that this peer holds, or holds next, has come from that checkpoint */
+    gw_held_end held_end; /* at the leader, of the present state: members may not have heard of it */
+    gw_save open;         /* the checkpoint in progress */
+    uint64_t saved_step;  /* of the newest complete checkpoint; UINT64_MAX = none */
+    bool saved_behind;    /* the state that this peer holds, or holds next, has come from that checkpoint */
     /* A newer checkpoint, of which this view's disks had all chunks when the view began. Step 0: none. */
     gw_checkpoint_ref found;
     uint64_t saved_ns; /* when a checkpoint was last complete */

@@ -51,6 +51,8 @@ typedef struct gw_step_state {
      * 0 = there is none. If the next view counts on it, that view must change. */
     uint32_t owed_shard_plus_1;
     uint64_t owed_step;
+    /* Since when nothing is left to do of this step, which a checkpoint keeps from its end; 0: it does not. */
+    uint64_t held_ns;
     gw_thief thief;
     char refused[120]; /* what was wrong with the last sum that failed its checks */
     gw_retry retry;

@@ -27,6 +27,7 @@
 enum {
     NOT_READY_RETRY_US = 500, /* time after which a word that is not of this step yet is read again */
     NOBODY_RETRY_US = 50000,
+    SHOW_HELD_MS = 2000, /* a step that is kept from its end for so long is shown to people */
     LEAST_IDLE_SHARDS = 16,
     MOST_IDLE_SHARDS = 1024,
 };
@@ -51,6 +52,7 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     p->phase = GW_AT_COMPUTING;
     p->step.thief.active = false;
     p->step.lacks_shard = false;
+    p->step.held_ns = 0;
     p->step.tag = gw_word_tag(p->view.current.epoch, p->state.step);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
     deal->deal.tag = p->step.tag;
@@ -85,6 +87,16 @@ static void seal(gw_peer *p) {
     p->step.thief.active = false;
     p->phase = GW_AT_SEALING;
     gw_peer_act(p, GW_ACT_SEAL)->token = p->step.seal_token = gw_peer_token(p);
+}
+
+/* Seals, as nothing is left to claim or to steal. While a checkpoint of the best state is being made, this
+ * peer waits: the sum of the step would change the state, and after a death the checkpoint is begun again. */
+static void seal_or_wait(gw_peer *p) {
+    p->step.thief.active = false;
+    if (gw_saves_hold_step(p))
+        p->step.held_ns = p->now;
+    else
+        seal(p);
 }
 
 static bool is_live_deal(const gw_thief *t, uint32_t rank, uint32_t tag) {
@@ -133,7 +145,7 @@ static void decide(gw_peer *p) {
     int victim = choose_victim(p);
     if (victim < 0) {
         if (all_words_ready(p))
-            seal(p);
+            seal_or_wait(p);
         else
             t->retry_ns = p->now + NOT_READY_RETRY_US * 1000;
         return;
@@ -226,10 +238,23 @@ void gw_steps_word_swapped(gw_peer *p, const gw_event *event) {
     }
 }
 
+static void consider_held(gw_peer *p) {
+    bool long_held = p->now >= p->step.held_ns + gw_peer_ms(p, SHOW_HELD_MS);
+    if (gw_saves_hold_step(p)) {
+        if (long_held)
+            gw_peer_waits(p, "the checkpoint of the best state so far, of step %" PRIu64, p->state.step);
+        return;
+    }
+    p->step.held_ns = 0;
+    if (long_held) gw_peer_waits_no_more(p);
+    look_around(p); /* others may have shards left */
+}
+
 void gw_steps_consider(gw_peer *p) {
     if (p->phase == GW_AT_COMPUTING && p->step.thief.active && p->step.thief.retry_ns != 0 &&
         p->now >= p->step.thief.retry_ns)
         look_around(p);
+    if (p->phase == GW_AT_COMPUTING && p->step.held_ns != 0) consider_held(p);
     gw_retry_consider(p);
 }
 
@@ -329,6 +354,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event, bool newcomers) {
     int64_t *row = reduce->reduce.slots;
     row[GW_SLOT_SPEED] = (int64_t)gw_steps_speed(p);
     row[GW_SLOT_FINGERPRINT] = (int64_t)p->state.fingerprint;
+    if (gw_peer_is_leader(p) && p->config.best.on) row[GW_SLOT_BEST] = gw_best_word(&p->state.best);
     if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p) | (newcomers ? GW_DECIDE_PAUSE : 0);
     if (p->save.unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
     put_bad(row, &event->sealed.bad);
@@ -349,6 +375,7 @@ static const char *what_is_wrong(gw_peer *p, const gw_event *event) {
 static void take_decisions(gw_peer *p, const int64_t *slots) {
     int leader = gw_view_rank(&p->view.current, &p->view.current.leader);
     p->step.decisions = slots[(size_t)leader * GW_SLOTS + GW_SLOT_DECISIONS];
+    gw_job_state_adopt_best(p, slots[(size_t)leader * GW_SLOTS + GW_SLOT_BEST]);
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
         p->step.speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
@@ -443,7 +470,7 @@ static void go_on(gw_peer *p) {
         return;
     }
     if (gw_leave_at_boundary(p) || gw_leave_rest(p)) return;
-    if (p->step.decisions & GW_DECIDE_SAVE) gw_saves_open(p, false);
+    if ((p->step.decisions & GW_DECIDE_SAVE) || gw_job_state_is_unsaved_best(p)) gw_saves_open(p, false);
     if ((p->step.decisions & GW_DECIDE_PAUSE) == 0) {
         begin_whole_step(p);
         return;
@@ -459,7 +486,8 @@ static void take_step(gw_peer *p, const gw_event *event) {
     p->step.failures = 0;
     gw_verify_forget_doubt(p);
     gw_poison_forget(p, p->state.step);
-    bool last = event->applied.stop ||
+    if (event->applied.evaluated) gw_job_state_evaluated(p, event->applied.value);
+    bool last = event->applied.stop || gw_best_is_over(&p->state.best, &p->config.best) ||
                 p->state.step >= p->config.steps; /* the job is done, even if a stop was requested here */
     bool stopped = !last && (p->state.stopped || (p->step.decisions & GW_DECIDE_STOP) != 0);
     gw_job_state_set_end(p, p->state.step, last || stopped, stopped);
@@ -493,6 +521,7 @@ void gw_steps_open(gw_peer *p) {
 
 void gw_steps_freeze(gw_peer *p) {
     p->step.thief.active = false;
+    p->step.held_ns = 0;
     p->step.seal_token = 0;
 }
 

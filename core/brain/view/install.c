@@ -61,6 +61,12 @@ static void note_pause(gw_peer *p) {
     p->view.newcomers = 0;
 }
 
+/* Begins the rest of the step, with a checkpoint if the view before it has not got one of the best state. */
+static void begin(gw_peer *p) {
+    if (gw_job_state_is_unsaved_best(p)) gw_saves_open(p, false);
+    gw_steps_begin(p, &p->view.missing, p->view.cuts);
+}
+
 static void start_if_all_ready(gw_peer *p) {
     GW_ASSERT(p->phase == GW_AT_LOADING || p->phase == GW_AT_GATHERING);
     if (gw_set_count(&p->view.ready) < p->view.current.count || waits_for_record(p)) return;
@@ -74,7 +80,7 @@ static void start_if_all_ready(gw_peer *p) {
     if (p->state.ended)
         gw_saves_end(p);
     else if (begun || !gw_leave_rest(p))
-        gw_steps_begin(p, &p->view.missing, p->view.cuts);
+        begin(p);
 }
 
 /* The newest checkpoint that this peer knows to be whole and in the lineage of the view's state; step 0:
@@ -158,6 +164,7 @@ static void load_state(gw_peer *p, const gw_install *i) {
     p->view.load_fingerprint = i->fingerprint;
     p->view.load_root = i->root;
     p->view.load_epoch = i->root_epoch;
+    p->view.load_best = i->best;
     p->view.load_ended = i->ended;
     p->view.load_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
     if (i->load == GW_LOAD_MANIFEST && p->save.disk_hangs) {
@@ -293,9 +300,11 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
     gw_job_state_set_end(p, i->step, ended, i->stopped);
     p->view.end_given_up = i->end_given_up;
     if (!p->state.ended) gw_end_forget(p);
-    bool holds = /* also if the view loads a checkpoint of that state */
-        p->state.present && p->state.step == i->step && i->fingerprint != 0 &&
-        p->state.fingerprint == i->fingerprint;
+    /* A peer holds the state also if the view loads a checkpoint of it, unless the manifest has to say which
+     * state is the best up to it: all members need the same answer. */
+    bool tells_best = p->config.best.on && i->load == GW_LOAD_MANIFEST;
+    bool holds = !tells_best && p->state.present && p->state.step == i->step && i->fingerprint != 0 &&
+                 p->state.fingerprint == i->fingerprint;
     expect_ready(p, &p->view.current);
     const gw_checkpoint_ref whole = {i->whole_step, i->whole_root};
     gw_checkpoint_ref_take_newer(&p->view.ready_whole, &whole);
@@ -312,6 +321,7 @@ void gw_install_adopt(gw_peer *p, const gw_install *i) {
         gw_steps_begin_accumulator(p, i->step);
     if (p->view.own_ready || holds)
         p->view.state_view = (gw_view_ref){.epoch = i->view.epoch, .name = i->view.name};
+    if (holds) gw_job_state_set_best(p, &i->best);
     if (p->view.own_ready) {
         p->phase = GW_AT_GATHERING;
         const gw_checkpoint_ref known = known_whole(p); /* it may have become known since the vote */
@@ -412,6 +422,10 @@ void gw_install_loaded(gw_peer *p, const gw_event *event) {
                  event->loaded.fingerprint != p->view.load_fingerprint;
     if (event->outcome == GW_DONE) {
         gw_job_state_take(p, p->view.load_step, event->loaded.fingerprint, !other);
+        const gw_best *bests[] = {[GW_LOAD_INIT] = NULL,
+                                  [GW_LOAD_MANIFEST] = &event->loaded.best,
+                                  [GW_LOAD_PEERS] = &p->view.load_best};
+        gw_job_state_set_best(p, bests[p->view.load_kind]);
         gw_commit_loaded(p);
         p->view.state_view = p->view.load_view;
         p->view.loaded_epoch = p->view.load_view.epoch;

@@ -417,6 +417,13 @@ static void plan_lineage(const gw_repair_rules *rules, const gw_report *const *r
     }
 }
 
+/* Unites what the holders of the state know of the best state up to it. */
+static void plan_best(const gw_report *const *reports, gw_install *install) {
+    if (install->load != GW_LOAD_PEERS) return;
+    for (uint32_t i = 0; i < install->view.count; i++)
+        if (!gw_set_has(&install->fetchers, i)) gw_best_unite(&install->best, &reports[i]->best);
+}
+
 /* Whether a checkpoint is in the lineage of the state from which the view goes on. With exact sums a step has
  * only one state. */
 static bool is_behind(const gw_repair_rules *rules, const gw_install *install, uint64_t step,
@@ -502,6 +509,7 @@ gw_repair_answer gw_repair_plan(const gw_repair_rules *rules, const gw_report *c
                                   : plan_on(rules, reports, state, settle, install, text, text_size);
     if (answer != GW_REPAIR_READY) return answer;
     plan_lineage(rules, reports, install);
+    plan_best(reports, install);
     plan_whole(rules, reports, install);
     plan_found(rules, reports, install);
     forgive(rules, install);

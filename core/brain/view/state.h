@@ -77,6 +77,7 @@ typedef struct gw_view_state {
     uint64_t load_step, load_fingerprint;
     gw_hash load_root;
     uint64_t load_epoch; /* of the checkpoint that is loaded */
+    gw_best load_best;   /* GW_LOAD_PEERS: of the state that is loaded */
     bool load_ended;     /* that checkpoint is of the job's last state, by the job's own decision */
     gw_view_ref load_view;
     uint64_t loaded_epoch;   /* of the view in which the state was loaded; 0 = it was not loaded */

@@ -236,6 +236,7 @@ static gw_report *make_report(const gw_peer *p) {
     r->whole_step = whole.step;
     r->whole_root = whole.root;
     if (p->state.present) r->lineage = p->save.lineage;
+    if (p->state.present) r->best = p->state.best;
     r->installed_epoch = p->state.present ? p->view.state_view.epoch : p->view.ballot.installed.epoch;
     r->installed = p->state.present ? p->view.state_view.name : p->view.ballot.installed.name;
     const gw_view_ref installed = {.epoch = p->view.ballot.installed.epoch,

@@ -27,6 +27,12 @@ static uint32_t lane_rows(const digits_job *job) {
     return job->micro_batch > job->test_rows ? job->micro_batch : job->test_rows;
 }
 
+/* What an evaluation gives, under the names of the report. */
+static const gw_evaluation reports[] = {
+    {.name = "test_loss", .scalar = DIGITS_LOSS, .better = GW_LESS_IS_BETTER},
+    {.name = "test_accuracy", .scalar = DIGITS_ACCURACY, .better = GW_MORE_IS_BETTER},
+};
+
 static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
     const digits_job *job = job_pointer;
     (void)err;
@@ -37,6 +43,8 @@ static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .lane_bytes = gw_mlp_lane_bytes(&job->mlp, lane_rows(job)) + lane_rows(job),
         .data_digest = job->data_digest,
         .lighter = job->micro_batch > job->test_rows ? "a smaller --micro-batch" : NULL,
+        .evaluations = reports,
+        .evaluation_count = sizeof reports / sizeof reports[0],
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
     uint64_t parameters = 0;

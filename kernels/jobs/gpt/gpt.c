@@ -13,8 +13,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The scalars of a training step. An evaluation has only LOSS. */
+/* The scalars of a training step, and of an evaluation. */
 enum { LOSS, SCALE, RATE, NORM, CORRECTION1, CORRECTION2 };
+enum { PERPLEXITY = LOSS + 1, BITS };
+
+/* What an evaluation gives, under the names of the report. Only models of bytes have the last one. */
+static const gw_evaluation reports[] = {
+    {.name = "val_loss", .scalar = LOSS, .better = GW_LESS_IS_BETTER},
+    {.name = "perplexity", .scalar = PERPLEXITY, .better = GW_LESS_IS_BETTER},
+    {.name = "bits_per_byte", .scalar = BITS, .better = GW_LESS_IS_BETTER},
+};
+
+static uint32_t count_evaluations(const gpt_job *job) {
+    uint32_t all = sizeof reports / sizeof reports[0];
+    return job->eval_windows == 0 ? 0 : job->data.shards ? all - 1 : all;
+}
+
+/* A loss in bits per byte, where tokens are bytes. */
+static double bits_of(double loss) {
+    return loss * 0x1.71547652b82fep0;
+}
 
 static bool gpt_open(const gw_params *params, void **job, gw_err *err) {
     return gw_gpt_job_open(params, NULL, job, err);
@@ -41,6 +59,8 @@ static bool gpt_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         .lighter = lighter(job),
         .smaller = job->init.list != NULL ? "the weights of a smaller model"
                                           : "a smaller --model, or fewer --layers or --channels",
+        .evaluations = reports,
+        .evaluation_count = count_evaluations(job),
     };
     memcpy(plan->data_text, job->data_text, sizeof plan->data_text);
     memcpy(plan->length_text, job->length_text, sizeof plan->length_text);
@@ -167,7 +187,11 @@ static bool gpt_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, c
                        (unsigned long long)tokens);
     double *value = scalars->value;
     value[LOSS] = gw_sum_value(sums, job->results + GPT_SUM_LOSS, 0) / (double)tokens;
-    if (place.phase == GW_EVALUATE) return true;
+    if (place.phase == GW_EVALUATE) {
+        value[PERPLEXITY] = gw_exp(value[LOSS]);
+        value[BITS] = bits_of(value[LOSS]);
+        return true;
+    }
     value[SCALE] = GPT_GRADIENT_UNIT;
     value[NORM] = gradient_norm(job, sums);
     if (job->clip > 0.0 && value[NORM] > job->clip) value[SCALE] *= job->clip / value[NORM];
@@ -233,7 +257,7 @@ __attribute__((format(printf, 3, 4))) static void append(char *text, size_t size
 /* Appends a loss in bits per byte where tokens are bytes. (All values are reported with the seven digits that
  * shards' losses have in float32.) */
 static void add_bits(const gpt_job *job, const char *key, double loss, char *text, size_t size) {
-    if (!job->data.shards) append(text, size, " %s=%.7g", key, loss * 0x1.71547652b82fep0);
+    if (!job->data.shards) append(text, size, " %s=%.7g", key, bits_of(loss));
 }
 
 static void add_validation(const gpt_job *job, double loss, char *text, size_t size) {

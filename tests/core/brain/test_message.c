@@ -3,6 +3,7 @@
 #include "core/rng.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,12 @@ static gw_report full_report(void) {
         .whole_step = 0x0103,
         .whole_root = {{0xA1}},
         .lineage = {.count = 2, .list = {{12, {{0xA2}}}, {8, {{0xA3}}}}},
+        .best = {.any = true,
+                 .value = 2.5,
+                 .step = 0x0100,
+                 .waited = 0x011A,
+                 .kept = {0xFF, {{0xAD}}},
+                 .kept_value = -0.5},
         .installed_epoch = 0x0104,
         .installed = {{0xA4}},
         .promised_epoch = 0x0105,
@@ -341,6 +348,7 @@ static gw_install *full_install(void) {
     i->found_step = 0x0104;
     i->found_root = (gw_hash){{0xB2}};
     i->lineage = (gw_lineage){.count = 1, .list = {{12, {{0xB3}}}}};
+    i->best = (gw_best){.any = true, .value = 3, .step = 9, .waited = 0x020F, .kept = {7, {{0xB8}}}};
     i->stopped = true;
     i->failures = 0x0205;
     i->arrangement = 0x0206;
@@ -368,7 +376,8 @@ static const char *const pinned_bodies[] = {
     [GW_MSG_HELLO] = "12006a6f623d6469676974730a6c723d302e310a2a 0*7 06 0*3 01",
     [GW_MSG_PROPOSE] = A_VIEW "08 0*7 33 0*15 01 0*3 " A_VIEW "01 0*3 44 0*15 01",
     [GW_MSG_VOTE] =
-        "290101 0*6 0201 0*6 0301 0*6 a1 0*31 02 0*3 0c 0*7 a2 0*31 08 0*7 a3 0*31 0401 0*6 a4 "
+        "a90101 0*6 0201 0*6 0301 0*6 a1 0*31 02 0*3 0c 0*7 a2 0*31 08 0*7 a3 0*31 "
+        "01 0*6 0440 0001 0*6 1a010000 ff 0*7 ad 0*31 0*6 e0bf 0401 0*6 a4 "
         "0*15 0501 0*6 a5 0*15 05 0*3 01 0*3 01 0*3 01 0*3 05 0*3 01 0*3 03 0*3 01 0*3 "
         "060100000701 0*6 a6 0*15 a7 0*15 08010000090100000a010000a8 0*15 0b01 0*6 0d01 0*6 a9 "
         "0*15 0c01 0*6 0e01 0*6 0f01 0*6 01 0*3 aa 0*15 1001 0*6 1201 0*6 1101 0*6 1301 0*6 01 "
@@ -377,7 +386,8 @@ static const char *const pinned_bodies[] = {
     [GW_MSG_REFUSE] = "032a 0*7 29 0*7 01 0*3 " A_VIEW "0108 0*7 33 0*15 55 0*15",
     [GW_MSG_INSTALL] =
         A_VIEW "0102 0*6 0202 0*6 0301 0*6 b1 0*31 0401 0*6 b2 0*31 01 0*3 0c 0*7 b3 0*31 "
-               "06050200000602000002b4 0*31 0702 0*6 02 0*3 01 0*3 01 0*3 01 0*3 02 0*3 01 0*7 01 0*3 02 "
+               "0e 01 0*6 0840 09 0*7 0f020000 07 0*7 b8 0*31 0*8 "
+               "050200000602000002b4 0*31 0702 0*6 02 0*3 01 0*3 01 0*3 01 0*3 02 0*3 01 0*7 01 0*3 02 "
                "0*3 01 0*7 02 0*3 05 0*3 01 0*3 04 0*3 01 0*7 01 0*3 01 0*3 03 0*3 01 0*3 01 0*3 01 0*3 "
                "03 0*3 01 0*3 02 0*3 01 0*3 01 0*3 b5 0*15 0802 0*6 0902 0*6 0a02000001 0*3 b6 0*15 0b02 "
                "0*6 0d02 0*6 0c02 0*6 01 0*3 b7 0*31 0e02 0*6 0300776879",
@@ -430,7 +440,7 @@ Test(message, the_bytes_of_every_kind_are_pinned) {
     gw_report report = full_report();
     for (int kind = GW_MSG_HELLO; kind <= GW_MSG_HALT; kind++) {
         gw_message m = sample((gw_message_kind)kind, &view, install, &report);
-        uint8_t *bytes, expected[1024] = {17, (uint8_t)kind, 0x11};
+        uint8_t *bytes, expected[1024] = {GW_MESSAGE_VERSION, (uint8_t)kind, 0x11};
         expected[34] = 9;
         expected[42] = 0x22;
         size_t length = gw_message_encode(&m, &bytes),
@@ -593,6 +603,29 @@ Test(message, a_lineage_longer_than_any_is_refused) {
     cr_expect(!gw_message_decode(longer, length + KEPT_BYTES, &back, &err));
     free(longer);
     free(bytes);
+}
+
+/* A record of the best state that no run has is refused: it would decide which checkpoint is kept. */
+Test(message, a_best_state_that_cannot_be_is_refused) {
+    const gw_best good = {.any = true, .value = 1, .step = 17, .kept = {17, {{1}}}, .kept_value = 1};
+    gw_best cases[6] = {good, good, good, good, good, good};
+    cases[1].step = 18;
+    cases[2].kept.step = 18;
+    cases[3].value = (double)NAN;
+    cases[4].kept_value = (double)NAN;
+    cases[5].any = false;
+    cases[5].waited = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gw_view view = small_view();
+        gw_install *install = small_install();
+        install->best = cases[i];
+        gw_report report = {.step = 17, .best = cases[i]};
+        gw_message vote = sample(GW_MSG_VOTE, &view, NULL, &report),
+                   installs = sample(GW_MSG_INSTALL, &view, install, NULL);
+        cr_expect_eq(is_read(&vote), i == 0, "%zu", i);
+        cr_expect_eq(is_read(&installs), i == 0, "%zu", i);
+        gw_install_free(install);
+    }
 }
 
 Test(message, another_version_is_named) {

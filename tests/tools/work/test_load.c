@@ -18,7 +18,7 @@ static gw_layout layout;
 static gw_device device = {.layout = &layout};
 static gw_fetcher fetcher = {.time_scale_percent = 100};
 static gw_engine engine = {.device = &device};
-static gw_loader loader = {.engine = &engine, .fetcher = &fetcher, .replicas = 1};
+static gw_loader loader = {.engine = &engine, .fetcher = &fetcher, .replicas = 1, .best_by = "loss:min"};
 static gw_err err;
 static bool away[PEERS];     /* the peer cannot be reached; otherwise it has no manifest */
 static const uint8_t *state; /* the state that all peers serve, under `fingerprint`; NULL: none has one */

@@ -47,7 +47,9 @@ static bool open_from(gw_node_job *job, gw_err *err) {
         return gw_fail(err, GW_E_INVALID,
                        "job %s: what it records of its place is no line of at most %d bytes", type->name,
                        MOST_PLACE);
-    if (!gw_node_origin_check(origin, plan, err)) return false;
+    if (!gw_node_origin_check(origin, plan, err) ||
+        !gw_node_best_choose(job->options, plan, &job->best, err))
+        return false;
     return !origin->wanted || !origin->known || job->steps > origin->step ||
            gw_fail(err, GW_E_USAGE,
                    "--steps: the job ends after step %" PRIu64 ", and the state that it goes on from "
@@ -187,6 +189,8 @@ static void write_stem(const gw_node_job *job, FILE *out) {
     shared.steps = job->steps; /* the number of steps that there will be: the job may end before --steps */
     gw_run_options_write_identity(&shared, out);
     if (job->plan.identity != NULL) fputs(job->plan.identity, out);
+    /* What --keep-best keeps does not change the job; where the job ends does. */
+    if (job->best.rule.patience > 0) fprintf(out, "patience=%u %s\n", job->best.rule.patience, job->best.by);
     char digest[GW_HASH_TEXT];
     gw_hex(job->plan.data_digest.bytes, sizeof job->plan.data_digest.bytes, digest);
     fprintf(out, "data=%s\n", digest);

@@ -12,6 +12,7 @@
 #include "checkpoint/manifest.h"
 #include "core/os/directory.h"
 #include "kernels/device/device.h"
+#include "tools/godwit/node/best.h"
 #include "tools/godwit/node/origin.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/weights/model.h"
@@ -25,6 +26,7 @@ typedef struct gw_node_job {
     void *instance;                /* what the job's functions get */
     bool open;
     gw_plan plan;
+    gw_node_best best; /* --keep-best and --patience */
     uint64_t steps; /* of the job and of --steps the smaller number; UINT64_MAX = no end is known */
     uint64_t
         probe; /* fingerprint of the initial state and, with one compute class, of a shard of the first step */

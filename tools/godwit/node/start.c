@@ -278,6 +278,7 @@ static bool open_saver(gw_node *node, gw_err *err) {
                                 .plan = &node->job.plan,
                                 .job_name = node->options->job->name,
                                 .job_id = node->job.id,
+                                .best_by = node->job.best.by,
                                 .params = params,
                                 .param_count = count};
     node->engine.saver = gw_saver_open(&options, err);
@@ -316,6 +317,10 @@ static void connect_parts(gw_node *node) {
     loader->job_id = node->job.id;
     loader->self = self;
     loader->replicas = options->replicas;
+    loader->best_by = node->job.best.by;
+    node->engine.evaluation = node->job.best.evaluation;
+    node->engine.job_type = options->job;
+    node->engine.job = node->job.instance;
     reduction->engine = &node->engine;
     reduction->compute = node->compute;
     reduction->mail = node->mail;
@@ -395,6 +400,8 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .fast = options->fast,
         .skip_bad = options->skip_bad,
         .verify = options->verify,
+        .best = node->job.best.rule,
+        .best_by = node->job.best.by,
         .effects = options->job->commit != NULL,
         .checkpoint_steps = options->checkpoint_steps,
         .checkpoint_ns = options->checkpoint_ns,

@@ -260,6 +260,26 @@ static bool take_checkpoint_every(const option_row *option, const char *text, gw
                    option->name, text);
 }
 
+/* "REPORT", "REPORT:min" and "REPORT:max". Whether there is such a report is known when the job is open. */
+static bool take_keep_best(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    size_t length = strcspn(text, ":");
+    const char *direction = text + length;
+    options->keep_best_direction = strcmp(direction, ":min") == 0   ? GW_LESS_IS_BETTER
+                                   : strcmp(direction, ":max") == 0 ? GW_MORE_IS_BETTER
+                                                                    : 0;
+    if (*direction != '\0' && options->keep_best_direction == 0)
+        return gw_fail(err, GW_E_USAGE,
+                       "--%s: '%s': a report is followed by ':min', where less is better, by ':max', or by "
+                       "nothing",
+                       option->name, text);
+    if (length == 0 || length >= sizeof options->keep_best)
+        return gw_fail(err, GW_E_USAGE, "--%s: '%s' is no report, such as val_loss or test_accuracy:max",
+                       option->name, text);
+    memcpy(options->keep_best, text, length);
+    options->keep_best[length] = '\0';
+    return true;
+}
+
 /* "off", "PORT", ":PORT" and "HOST:PORT". */
 static bool take_http(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     free(options->http);
@@ -375,6 +395,14 @@ static const option_row options_of_run[] = {
     {"replicas", "N", NULL, "all for a state of up to 256 MiB, 2 for a larger one",
      "How many peers store each chunk of a checkpoint", CHECKPOINTS, take_u32, FIELD(replicas),
      BOUNDS(1, GW_MAX_REPLICAS)},
+    {"keep-best", "REPORT[:min|max]", NULL, NULL,
+     "Also keep the checkpoint of the best evaluation by this report, such as val_loss or test_accuracy; "
+     "less "
+     "or more is better as the job says, or as min or max does",
+     CHECKPOINTS, take_keep_best, FIELD(keep_best)},
+    {"patience", "N", NULL, NULL,
+     "With --keep-best: end the job after N evaluations in a row without a better value", CHECKPOINTS,
+     take_u32, FIELD(patience), BOUNDS(1, 1000000)},
     {"fresh", NULL, NULL, NULL, "Begin at step 0 even if there are checkpoints", CHECKPOINTS, take_switch,
      FIELD(fresh)},
     {"continue", "[DIR][@STEP]", NULL, NULL,
@@ -635,6 +663,9 @@ static bool validate(gw_run_options *options, gw_err *err) {
         return gw_fail(
             err, GW_E_USAGE,
             "--fresh begins at step 0 and --continue goes on from another job's state: give one of them");
+    if (options->patience != 0 && options->keep_best[0] == '\0')
+        return gw_fail(err, GW_E_USAGE,
+                       "--patience: needs --keep-best REPORT, the report that is to become better");
     if (options->peers == 0) options->peers = 1;
     if (options->name[0] == '\0') name_by_host(options->name);
     if (options->listen == NULL)

@@ -17,6 +17,8 @@
 #define GW_KEYED_LISTEN    "[::]:7117"      /* with --key: every address of both families */
 #define GW_DEFAULT_CLUSTER "godwit"
 
+enum { GW_REPORT_BYTES = 32 }; /* room for the key of a report (core/godwit.h) */
+
 /* Strings are argv's or constants and live as long as the process. HOST:PORT texts have been checked for
  * their form, not looked up. */
 typedef struct gw_run_options {
@@ -48,7 +50,10 @@ typedef struct gw_run_options {
 
     uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the last state is saved */
     uint32_t keep;
-    uint32_t replicas; /* 0 = not given */
+    uint32_t replicas;                /* 0 = not given */
+    char keep_best[GW_REPORT_BYTES];  /* the report by which the best checkpoint is kept; "" = none is */
+    gw_direction keep_best_direction; /* 0 = the job's own */
+    uint32_t patience;                /* 0 = not given */
     bool fresh, forget_losses;
     bool continues;            /* --continue */
     const char *continue_from; /* its [DIR][@STEP]; NULL = the newest checkpoint in `dir` */

@@ -2,6 +2,7 @@
 
 #include "core/base/log.h"
 
+#include <math.h>
 #include <string.h>
 
 void gw_engine_wait_staged(gw_engine *engine) {
@@ -78,15 +79,27 @@ bool gw_task_commit(const gw_task *task, gw_mail *mail, gw_err *err) {
     return device->ops->commit(device, task->step, err);
 }
 
+/* Notes the value of an evaluation. A step whose update is skipped has no scalars, and gives NaN. */
+static void note_evaluation(const gw_task *task, const gw_scalars *scalars, gw_event *event) {
+    const gw_engine *engine = task->engine;
+    gw_phase phase = GW_TRAIN;
+    if (engine->evaluation == NULL) return;
+    (void)engine->job_type->shards(engine->job, task->step, &phase);
+    event->applied.evaluated = phase == GW_EVALUATE;
+    event->applied.value = scalars != NULL ? scalars->value[engine->evaluation->scalar] : (double)NAN;
+}
+
 /* Computes the next state in place of the present one. Called with the state's lock held for writing. *print
  * becomes the fingerprint of the next state. */
 static bool step_forward(const gw_task *task, gw_state_print *print, gw_event *event, gw_err *err) {
     gw_engine *engine = task->engine;
     bool *damaged = &event->applied.damaged;
+    if (task->skip_update) note_evaluation(task, NULL, event);
     if (task->skip_update) return !task->check_state || state_is_sound(engine, damaged, err);
     gw_scalars scalars = {0};
     if (!engine->device->ops->scalars(engine->device, &scalars, err)) return gw_fail_in(err, "scalars");
     event->applied.stop = scalars.stop;
+    note_evaluation(task, &scalars, event);
     gw_state_print before;
     bool good = task->check_state ? gw_workers_check_and_apply(engine->workers, &before, print, err)
                                   : gw_workers_units(engine->workers, GW_UNIT_APPLY, print, err);

@@ -29,6 +29,9 @@ typedef struct gw_engine {
     gw_workers *workers;
     gw_payloads *payloads; /* NULL: the job's shards have no payload */
     gw_saver *saver;
+    const gw_evaluation *evaluation; /* by which --keep-best compares states; NULL: by none */
+    const gw_job_type *job_type;     /* which steps are evaluations; set where `evaluation` is */
+    const void *job;                 /* its job, opened */
     gw_held_state state;
     atomic_uint_fast64_t pieces; /* counts pieces of states that arrived here: progress; any thread adds */
     atomic_bool staging; /* the compute helper waits for the checkpoint writer, for which the brain has a

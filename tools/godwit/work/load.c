@@ -258,6 +258,25 @@ static gw_set sound_chunks(const gw_load *load, const gw_manifest *manifest) {
     return sound;
 }
 
+/* Takes what the manifest says of the best state, and logs where that is of no use to this run. */
+static void note_best(gw_load *load, const gw_manifest *manifest) {
+    const char *by = load->loader->best_by;
+    double value;
+    gw_checkpoint_ref best = gw_manifest_best(manifest, &value);
+    if (strcmp(manifest->best_by, by) == 0) {
+        load->best = manifest->best;
+    } else if (by[0] != '\0' && load->step > 0) {
+        gw_log(
+            GW_WARN, "checkpoint",
+            "the checkpoint of step %llu knows of no best state by %s: evaluations from here on are compared",
+            (unsigned long long)load->step, by);
+    }
+    if (best.step > 0 && strcmp(manifest->best_by, by) != 0)
+        gw_log(GW_WARN, "checkpoint",
+               "the best state by %s, of step %llu, is not kept any longer: that takes --keep-best %s",
+               manifest->best_by, (unsigned long long)best.step, manifest->best_by);
+}
+
 bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
     gw_loader *loader = load->loader;
     wait_for_links(load);
@@ -299,6 +318,7 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
         if (!by_others && err->code != GW_E_NOMEM) load->sound = sound_chunks(load, &manifest);
     }
     load->created_ms = manifest.created_ms;
+    if (good) note_best(load, &manifest);
     gw_manifest_free(&manifest);
     return good;
 }
@@ -322,7 +342,7 @@ static bool image_matches(gw_load *load, const uint8_t *image, gw_err *err) {
     load->print = image_print(load, image);
     uint64_t found = gw_state_print_whole(load->print);
     /* A checkpoint that came from a job of another build has a root and no fingerprint. */
-    if (load->fingerprint == 0) load->fingerprint = found;
+    if (load->fingerprint == 0 && load->kind == GW_LOAD_MANIFEST) load->fingerprint = found;
     if (load->fingerprint == found) return true;
     return gw_fail(err, GW_E_CORRUPT, "the state has fingerprint %016llx instead of %016llx",
                    (unsigned long long)found, (unsigned long long)load->fingerprint);
@@ -421,6 +441,7 @@ static void run_load(void *context) {
     if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
     gw_mail_outcome(mail, good ? NULL : &err);
     mail->event.loaded.fingerprint = fingerprint;
+    mail->event.loaded.best = load->best;
     if (!good && load->changed != NULL) {
         mail->event.loaded.changed = true;
         mail->event.peer = *load->changed;

@@ -21,7 +21,8 @@ typedef struct gw_loader {
     gw_hash job_id;
     gw_peer_id self;
     uint32_t replicas;
-    atomic_bool ending; /* this peer ends: loads fetch nothing more; any thread */
+    const char *best_by; /* what --keep-best compares; "": nothing */
+    atomic_bool ending;  /* this peer ends: loads fetch nothing more; any thread */
 } gw_loader;
 
 /* Loop: begins a LOAD, which ends with the event LOADED. */
@@ -42,6 +43,7 @@ typedef struct gw_load {
     gw_set *inventories; /* by holder: indices of the chunks that it has; NULL for donors */
     gw_peer_id *members; /* of the view, for the placement of chunks */
     uint32_t member_count;
+    gw_best best;              /* what the checkpoint's manifest says of the best state */
     uint64_t created_ms;       /* when the checkpoint was made (checkpoint/manifest.h) */
     const gw_peer_id *changed; /* the first donor whose copy, fetched from it alone, had other bits */
     gw_set sound;         /* chunks of the checkpoint that are sound here now; size 0: nothing new is known */

@@ -7,6 +7,7 @@
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,11 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
         .chunk_count = action->manifest.count,
     };
     strncpy(manifest.job_name, options->job_name, sizeof manifest.job_name - 1);
+    const gw_best *best = &action->manifest.best;
+    if (gw_best_is_known(best)) {
+        snprintf(manifest.best_by, sizeof manifest.best_by, "%s", options->best_by);
+        manifest.best = *best;
+    }
     gw_err err;
     void *bytes = NULL;
     size_t length = 0;

@@ -21,6 +21,7 @@ typedef struct gw_saver_options {
     const gw_plan *plan;
     const char *job_name;
     gw_hash job_id;
+    const char *best_by;    /* what --keep-best compares, which manifests record; "": nothing */
     const gw_param *params; /* of the identity; copied */
     uint32_t param_count;
 } gw_saver_options;

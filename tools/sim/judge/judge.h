@@ -11,6 +11,7 @@
  * - shown.c: with a majority rule, no two peers show different states of one step.
  * - claimed_lineage.c: what peers tell about the lineage of a state is true.
  * - kept.c: complete checkpoints have their copies, are kept, and are resumed from.
+ * - best.c: all peers agree on the best evaluated state, and its checkpoint stays.
  * - bad.c: elements that are not finite are reported correctly, and their step is skipped or ends the job.
  * - names.c: what a peer is called by others is the name of that life of it.
  * - views.c: views for newcomers do not follow one another without end.
@@ -129,6 +130,16 @@ typedef struct sim_keeper { /* a peer in its role as a keeper of checkpoints */
     uint64_t counts_from; /* checkpoints of this step and later rely on the disk again */
 } sim_keeper;
 
+typedef struct sim_best_keeper { /* a life that knows that the checkpoint of the best state is complete */
+    uint64_t step;               /* 0: it knows of none */
+    gw_hash root;
+    uint64_t had; /* chunks on its disk before what it does not retain is deleted, as bits */
+} sim_best_keeper;
+
+typedef struct sim_best {
+    sim_best_keeper *of; /* by peer */
+} sim_best;
+
 typedef struct sim_kept {
     sim_complete complete[GW_SIM_KEEP]; /* the newest ones, newest first */
     uint32_t complete_count;
@@ -206,6 +217,7 @@ typedef struct sim_judges {
     sim_sums sums;
     sim_shown shown;
     sim_kept kept;
+    sim_best best;
     sim_views views;
     sim_poison poison;
     sim_ends ends;
@@ -230,8 +242,9 @@ void sim_check_all_stop(sim_judges *j);
 
 /* The observers that the judges register, in the order of the list above. */
 extern const sim_observer sim_lineage_observer, sim_changes_observer, sim_corruption_observer,
-    sim_sums_observer, sim_shown_observer, sim_claimed_lineage_observer, sim_kept_observer, sim_bad_observer,
-    sim_names_observer, sim_views_observer, sim_poison_observer, sim_ends_observer, sim_final_observer;
+    sim_sums_observer, sim_shown_observer, sim_claimed_lineage_observer, sim_kept_observer, sim_best_observer,
+    sim_bad_observer, sim_names_observer, sim_views_observer, sim_poison_observer, sim_ends_observer,
+    sim_final_observer;
 
 /* lineage.c */
 /* returns NULL where no view has made the state */

@@ -144,6 +144,9 @@ const gw_sim_option gw_sim_option_table[] = {
      0, false},
     {"replicas", "N", "--replicas, 0 = 2", AT(replicas), 0, GW_MAX_REPLICAS, 0, 0, 0, false},
     {"keep", "N", "--keep, 0 = 2", AT(keep), 0, GW_SIM_KEEP, 0, 0, 0, false},
+    {"evaluate-every", "N", "--keep-best: one step in N is an evaluation; 0 = none is", AT(evaluate_every), 0,
+     LONG, 0, 0, 0, false},
+    {"patience", "N", "--patience, 0 = the job does not end by it", AT(patience), 0, LONG, 0, 0, 0, false},
     {"bound-ms", "MS",
      "the time within which the job must be done after that (120000, or by the length of a long haul)",
      AT(bound_ms), 1, LONG, 0, 0, 0, false},
@@ -450,6 +453,16 @@ static void draw_kept(gw_sim_options *o) {
     set_unset(&o->keep, kept ? keep : 0);
 }
 
+/* Draws evaluations by random numbers of its own, and, for jobs that end by themselves, after how many of them in
+ * vain they do. */
+static void draw_evaluations(gw_sim_options *o) {
+    gw_rng rng = gw_rng_seeded(o->seed ^ 0xbe57ULL);
+    bool on = gw_rng_unit(&rng) < 0.4, impatient = gw_rng_unit(&rng) < 0.5;
+    uint32_t every = between(&rng, 1, 12), patience = between(&rng, 1, 8);
+    set_unset(&o->evaluate_every, on ? every : 0);
+    set_unset(&o->patience, impatient && o->evaluate_every != 0 && o->end_step != 0 ? patience : 0);
+}
+
 /* Returns the time to the end of the job. A long haul takes until the peers that are left have computed
  * all of it once more, and as long again; and once more for each life that a poison shard takes before it
  * is found, because a peer that is alone, and has saved nothing, begins again. */
@@ -491,6 +504,7 @@ void gw_sim_draw(gw_sim_options *o) {
     draw_resume(o);
     draw_kept(o);
     draw_parts(o);
+    draw_evaluations(o);
     set_unset(&o->path_ms, draw_own(o, 0x9a745ULL, 0.1, 1000, 10000) * spread(o));
     set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
     /* In half of the runs with a poison shard it ends worker processes. */

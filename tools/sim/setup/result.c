@@ -122,6 +122,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->checkpoints += one->checkpoints;
     into->lost_with_lives += one->lost_with_lives;
     into->lost_unheard += one->lost_unheard;
+    into->best_kept += one->best_kept;
     into->spoilt += one->spoilt;
     into->told_late += one->told_late;
     into->told_lost += one->told_lost;
@@ -191,6 +192,7 @@ void gw_sim_result_print(const gw_sim_result *all, uint64_t seeds, uint64_t fail
         {all->lost_with_lives, "not kept: the lives that had them have ended"},
         {all->lost_unheard, "not kept: their holders never heard of it, or had a full disk"},
         {all->spoilt, "not kept: disks have lost them"},
+        {all->best_kept, "peers done that named the best state, which was on the disks"},
         {all->told_late, "reported complete after later ones, and not checked"},
         {all->told_lost, "reported complete when disks had lost copies of them"},
         {all->untold, "resumed from less: its holders had found no manifest of the rest"},

@@ -122,7 +122,8 @@ typedef struct gw_sim_result {
      * them have ended (lost_with_lives), or never heard that they were complete or had a full disk
      * (lost_unheard) */
     uint64_t lost_with_lives, lost_unheard;
-    uint64_t spoilt; /* complete checkpoints that are not whole any more because of the disks */
+    uint64_t best_kept; /* peers that were done and named a best state, which the disks had */
+    uint64_t spoilt;    /* complete checkpoints that are not whole any more because of the disks */
     /* complete checkpoints whose copies were not all demanded: a later one had been reported before
      * (told_late), or disks had lost some of their copies (told_lost) */
     uint64_t told_late, told_lost;

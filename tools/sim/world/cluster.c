@@ -470,6 +470,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .checkpoint_steps = o->checkpoint_steps,
                              .checkpoint_ns = o->checkpoint_ms * SIM_MS,
                              .keep = sim_keep(o),
+                             .best = sim_best_rule(o),
+                             .best_by = "value",
                              .replicas = sim_replicas(o),
                              .join_timeout_ns = 5000 * SIM_MS,
                              .resume_timeout_ns = sim_resume_ns(o),

@@ -63,6 +63,7 @@ typedef struct sim_line {
 typedef struct sim_saved {
     uint64_t step, state;
     uint64_t epoch;         /* epoch of the manifest */
+    gw_best best;           /* what the manifest says of the best state */
     gw_set chunks, damaged; /* the chunks that are there, and those of them that are damaged */
     /* as bits: chunks that were reported to be durable, and were lost when the host died */
     uint64_t lost;

@@ -218,23 +218,30 @@ static void save(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, time_ns, &op);
 }
 
+/* What a manifest says, on its way to the disk. */
+typedef struct written {
+    gw_hash root;
+    gw_best best;
+} written;
+
 static void manifest_stored(sim_cluster *c, sim_peer *p, const sim_op *op) {
     bool hash_only = op->y & 1;
     if (!hash_only && sim_disk_waits(c, p, op)) return;
     bool failed = !hash_only && p->disk_full_until_ns > sim_now(c);
-    gw_hash root;
-    memcpy(&root, op->bytes, sizeof root);
+    written what;
+    memcpy(&what, op->bytes, sizeof what);
     if (!hash_only && !failed) {
         sim_saved *saved = sim_disk_saved_of(&p->disk, op->x, op->z, true);
         saved->manifest = true;
         saved->ended = op->y >> 1 & 1;
+        saved->best = what.best;
         if (op->y >> 2 > saved->epoch) saved->epoch = op->y >> 2; /* manifests are written in order */
     }
     gw_event event = {.kind = GW_EV_MANIFEST_STORED,
                       .token = op->token,
                       .outcome = failed ? GW_FAILED : GW_DONE,
                       .text = failed ? "disk full" : NULL,
-                      .manifest_stored.root = root};
+                      .manifest_stored.root = what.root};
     sim_event(c, p, &event);
     if (!hash_only && !failed) SIM_NOTIFY(c, manifest_stored, p, op->x);
 }
@@ -250,8 +257,9 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
     op.y = (uint64_t)action->manifest.hash_only | (uint64_t)action->manifest.ended << 1 |
            action->manifest.epoch << 2;
     op.z = p->m.saved_state;
-    op.bytes = root.bytes;
-    op.length = sizeof root;
+    const written what = {.root = root, .best = action->manifest.best};
+    op.bytes = (const uint8_t *)&what;
+    op.length = sizeof what;
     sim_later(c, sim_disk_time(c, p, SIM_MS, 20 * SIM_MS), &op);
 }
 

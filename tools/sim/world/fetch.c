@@ -52,9 +52,20 @@ static bool has_manifest(sim_cluster *c, const sim_peer *p, const fetch *f, sim_
         has = saved != NULL && saved->manifest && may_fetch(c, p, from);
         if (has && own != NULL) own->epoch = saved->epoch;
         if (has && own != NULL) own->ended = saved->ended;
+        if (has && own != NULL) own->best = saved->best;
     }
     if (own != NULL) own->manifest = has;
     return has;
+}
+
+/* What the checkpoint's manifest says of the best state: that on the peer's own disk, or of a source. */
+static gw_best best_of(sim_cluster *c, sim_peer *p, const fetch *f) {
+    for (uint32_t i = 0; i <= f->count; i++) {
+        sim_peer *from = i > 0 ? &c->peers[f->sources[i - 1]] : p;
+        const sim_saved *saved = sim_disk_saved_as(&from->disk, &f->root, f->step);
+        if (saved != NULL && saved->manifest && may_fetch(c, p, from)) return saved->best;
+    }
+    return (gw_best){0};
 }
 
 /* Whether a failed load has failed because of others. A load fails at its first chunk that is not
@@ -170,6 +181,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         const sim_saved *kept = f.kind == GW_LOAD_MANIFEST ? keep_loaded(c, p, &f, state) : NULL;
         if (kept != NULL) here = gw_set_copy(&kept->chunks);
         if (kept != NULL) event.loaded.held = &here;
+        if (f.kind == GW_LOAD_MANIFEST) event.loaded.best = best_of(c, p, &f);
         p->m.has_state = true;
         p->m.step = f.step;
         p->m.state = state;

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/rng.h"
 
+#include <math.h>
 #include <string.h>
 
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard) {
@@ -63,7 +64,45 @@ gw_hash sim_root(uint64_t step, uint64_t state) {
     return sim_root_of(step, hashes, SIM_CHUNKS);
 }
 
+bool sim_evaluates(const gw_sim_options *options, uint64_t step, double *value) {
+    enum { VALUES = 40, NO_VALUE_EVERY = 16 };
+    if (options->evaluate_every == 0 || (step + 1) % options->evaluate_every != 0) return false;
+    uint64_t lot = sim_lot(options, gw_mix64(step) ^ 0xe7a1);
+    gw_bad first;
+    bool none = lot >> 32 & 1 && lot % NO_VALUE_EVERY == 0;
+    *value = none || sim_bad_of(options, step, &first) > 0 ? (double)NAN : (double)(lot % VALUES) - 10;
+    return true;
+}
+
+gw_best_rule sim_best_rule(const gw_sim_options *options) {
+    return (gw_best_rule){.on = options->evaluate_every != 0,
+                          .more = sim_lot(options, 0xd14ec) % 2 == 0,
+                          .patience = options->patience};
+}
+
+gw_best sim_best_after(const gw_sim_options *options, uint64_t steps) {
+    const gw_best_rule rule = sim_best_rule(options);
+    gw_best best = {0};
+    double value;
+    for (uint64_t step = options->first_step; step < steps && rule.on; step++)
+        if (sim_evaluates(options, step, &value)) gw_best_take(&best, &rule, value, step + 1);
+    return best;
+}
+
 uint64_t sim_last_step(const gw_sim_options *options) {
+    const gw_best_rule rule = sim_best_rule(options);
+    uint64_t own = sim_own_end(options);
+    gw_best best = {0};
+    double value;
+    for (uint64_t step = options->first_step; step < own && rule.on && rule.patience > 0; step++) {
+        if (!sim_evaluates(options, step, &value)) continue;
+        gw_best_take(&best, &rule, value, step + 1);
+        if (gw_best_is_over(&best, &rule)) return step + 1;
+    }
+    return own;
+}
+
+uint64_t sim_own_end(const gw_sim_options *options) {
     return options->end_step != 0 && options->end_step < options->steps ? options->end_step : options->steps;
 }
 

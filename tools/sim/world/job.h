@@ -31,8 +31,16 @@ gw_hash sim_chunk_hash(uint64_t state, uint32_t chunk);
 gw_hash sim_root(uint64_t step, uint64_t state); /* returns the root of the checkpoint after `step` steps */
 /* Returns the root of chunks with these hashes, at most SIM_CHUNKS. */
 gw_hash sim_root_of(uint64_t step, const gw_hash *hashes, uint32_t count);
-/* returns the number of steps that the job really has */
+/* Returns the number of steps that the job really has: until its own end, or by --patience. */
 uint64_t sim_last_step(const gw_sim_options *options);
+uint64_t sim_own_end(const gw_sim_options *options); /* the same without --patience */
+
+/* Whether a step is an evaluation, whose value is stored: one of a few, so that some are equal, and sometimes
+ * NaN. Values depend on the step alone, so that the best one of every lineage is known. */
+bool sim_evaluates(const gw_sim_options *options, uint64_t step, double *value);
+gw_best_rule sim_best_rule(const gw_sim_options *options);
+/* Returns the record of the best state after so many steps, without what is kept of it. */
+gw_best sim_best_after(const gw_sim_options *options, uint64_t steps);
 
 /* Counts the elements of a step's sum that are not finite: those of the shards that `times` counts as
  * added (NULL = of all shards). *first becomes the first of them. */

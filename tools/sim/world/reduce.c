@@ -505,7 +505,8 @@ static void applied(sim_cluster *c, sim_peer *p, const sim_op *op) {
                       .token = op->token,
                       .outcome = GW_DONE,
                       .applied.fingerprint = sim_fingerprint(m->state),
-                      .applied.stop = m->step == sim_last_step(c->options)};
+                      .applied.stop = m->step == sim_own_end(c->options)};
+    event.applied.evaluated = sim_evaluates(c->options, m->step - 1, &event.applied.value);
     sim_event(c, p, &event);
 }
 

@@ -205,6 +205,8 @@ Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
         {JOB "quorum=any\nverify=off\non-bad=skip\n", "(theirs: on-bad=skip, here: on-bad=stop)"},
         {"job=test\nlr=0.2\nquorum=any\nverify=1%\non-bad=stop\n",
          "(theirs: lr=0.2, here: lr=0.1; theirs: verify=1%, here: verify=off)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nkeep-best=loss:min\n",
+         "(theirs: keep-best=loss:min, here: absent)"},
         {"", "here: quorum=any; and 2 more)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
