@@ -11,18 +11,19 @@
 
 typedef enum gw_code {
     GW_OK = 0,
-    GW_E_USAGE,       /* the user asked for something that makes no sense: exit code 2 */
-    GW_E_INVALID,     /* malformed input: a file, a packet, a parameter */
-    GW_E_CORRUPT,     /* well-formed once, damaged now: a hash or length differs */
-    GW_E_IO,          /* the operating system refused: the text names the call and strerror */
-    GW_E_NOMEM,       /* out of memory */
-    GW_E_NOTFOUND,    /* no such file, chunk, peer */
-    GW_E_LIMIT,       /* a stated bound was exceeded */
-    GW_E_TIMEOUT,     /* a deadline passed without progress */
-    GW_E_ABORTED,     /* stopped on purpose by its owner */
-    GW_E_PEER,        /* the other side is gone, broke the protocol, or refused the connection */
-    GW_E_DENIED,      /* not authentic, or not allowed */
-    GW_E_FENCED,      /* belongs to another view */
+    GW_E_USAGE,    /* the user asked for something that makes no sense: exit code 2 */
+    GW_E_INVALID,  /* malformed input: a file, a packet, a parameter */
+    GW_E_CORRUPT,  /* well-formed once, damaged now: a hash or length differs */
+    GW_E_IO,       /* the operating system refused: the text names the call and strerror */
+    GW_E_NOMEM,    /* out of memory */
+    GW_E_NOTFOUND, /* no such file, chunk, peer */
+    GW_E_LIMIT,    /* a stated bound was exceeded */
+    GW_E_TIMEOUT,  /* a deadline passed without progress */
+    GW_E_UNHEARD,  /* the other side did not acknowledge in time what was sent on a connection that stood */
+    GW_E_ABORTED,  /* stopped on purpose by its owner */
+    GW_E_PEER,     /* the other side is gone, broke the protocol, or refused the connection */
+    GW_E_DENIED,   /* not authentic, or not allowed */
+    GW_E_FENCED,   /* belongs to another view */
     GW_E_UNSUPPORTED, /* not in this build or on this machine */
 } gw_code;
 

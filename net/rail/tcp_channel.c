@@ -131,7 +131,7 @@ static bool take_next(tcp_channel *channel, const gw_rail_user *user) {
 static gw_flow socket_trouble(const char *verb, gw_err *err) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return GW_FLOW_BLOCKED;
     if (errno == EINTR) return GW_FLOW_MORE;
-    gw_fail(err, GW_E_PEER, "net/rail: %s: %s", verb, strerror(errno));
+    gw_fail(err, errno == ETIMEDOUT ? GW_E_UNHEARD : GW_E_PEER, "net/rail: %s: %s", verb, strerror(errno));
     return GW_FLOW_BROKEN;
 }
 

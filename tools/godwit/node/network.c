@@ -45,13 +45,14 @@ static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remo
     gw_data_links_report(network->data_links, peer);
 }
 
-static void data_link_changed(void *context, const gw_peer_id *peer, bool stands, const char *why,
-                              bool own_fault) {
+static void data_link_changed(void *context, const gw_peer_id *peer, const gw_data_link_state *state) {
     const gw_network *network = context;
-    gw_node_feed(network->node, &(gw_event){.kind = stands ? GW_EV_DATA_UP : GW_EV_DATA_DOWN,
-                                            .peer = *peer,
-                                            .text = why,
-                                            .data_down.own_fault = own_fault});
+    gw_event event = {.kind = state->stands ? GW_EV_DATA_UP : GW_EV_DATA_DOWN,
+                      .peer = *peer,
+                      .text = state->why,
+                      .data_down.own_fault = state->own_fault};
+    gw_node_note_data_link(network->node, peer, state);
+    gw_node_feed(network->node, &event);
 }
 
 static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_fault fault,
@@ -62,6 +63,7 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
     gw_log(GW_DEBUG, "node/network", "link to %s: %s", gw_peer_id_short(peer, name), text);
     if (why == GW_CLOSED_CORRUPT)
         gw_data_links_report_corrupt(network->data_links, "control link", peer, text);
+    if (why == GW_CLOSED_TIMEOUT) gw_node_note_unheard(network->node, peer);
     gw_data_links_unfollow(network->data_links, peer);
     gw_event event = {.kind = GW_EV_LINK_DOWN,
                       .peer = *peer,

@@ -248,6 +248,25 @@ static bool find_unlinked(void *context, uint32_t *index, gw_peer_id *id, gw_add
     return false;
 }
 
+/* A gw_reach_options.find_alive. */
+static bool find_alive(void *context, const gw_peer_id *id, gw_addr *addr) {
+    const gw_node *node = context;
+    gw_peer_contact_info info;
+    bool alive = gw_peer_contact_find(node->brain.peer, id, &info) && strcmp(info.state, "alive") == 0;
+    if (alive) *addr = info.addr;
+    return alive;
+}
+
+void gw_node_note_data_link(gw_node *node, const gw_peer_id *peer, const gw_data_link_state *state) {
+    if (node->reach != NULL) gw_reach_note_data_link(node->reach, peer, state->stands, state->unheard);
+}
+
+void gw_node_note_unheard(gw_node *node, const gw_peer_id *peer) {
+    gw_peer_contact_info info; /* as it was before the link ended */
+    bool linked = gw_peer_contact_find(node->brain.peer, peer, &info) && info.linked;
+    if (node->reach != NULL && linked) gw_reach_note_unheard(node->reach, peer);
+}
+
 static bool open_reach(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     gw_reach_options reach = {.loop = node->loop,
@@ -258,6 +277,7 @@ static bool open_reach(gw_node *node, gw_err *err) {
                               .time_scale_percent = (uint32_t)options->time_scale_percent,
                               .find_unlinked = find_unlinked,
                               .is_met = is_met,
+                              .find_alive = find_alive,
                               .context = node};
     gw_addr seeds[GW_MAX_SEEDS];
     uint32_t count = gw_seeds_known(options->seeds, options->seed_count, seeds);

@@ -18,10 +18,12 @@
 #define PATIENCE_NS      (4 * SECOND_NS) /* what an ordinary start explains is not logged before */
 #define FIRST_PAUSE_NS   (2 * SECOND_NS) /* between rounds */
 #define LAST_PAUSE_NS    (20 * SECOND_NS)
+#define LOSS_NS          (30 * SECOND_NS) /* within which connections must be made again, to show what is lost */
 #define FIRST_SILENCE_NS (15 * SECOND_NS) /* before a sentence is repeated */
 #define LAST_SILENCE_NS  (600 * SECOND_NS)
 
 enum { MOST_UNLINKED = 8 }; /* peers without a link that are asked at a time */
+enum { MOST_LOSSY = 16 };
 enum { SHOWN_SEEDS = 3, SEEDS_TEXT = SHOWN_SEEDS * (GW_ADDR_TEXT + 2) + 32, FAULT_TEXT = 200 };
 
 /* What asking a peer has shown. */
@@ -51,6 +53,14 @@ typedef struct seed {
     uint64_t silent_until_ns, silence_ns;
 } seed;
 
+/* A peer to which connections are made on which what is sent is not acknowledged. */
+typedef struct lossy {
+    gw_peer_id id;    /* zeros: the place is free */
+    uint32_t data;    /* data links that had ended so, as far as they were counted */
+    uint64_t lost_ns; /* when a connection last ended so; 0: it has been made again since */
+    uint64_t silent_until_ns, silence_ns;
+} lossy;
+
 struct gw_reach {
     gw_reach_options options;
     gw_timer timer;
@@ -59,6 +69,8 @@ struct gw_reach {
     uint32_t count;
     seed list[GW_MAX_SEEDS];
     seed unlinked[MOST_UNLINKED]; /* with `heard`; the other entries are free */
+    lossy lossy[MOST_LOSSY];
+    uint32_t next_lossy;
 };
 
 /* Own addresses that cannot reach a seed's. */
@@ -409,6 +421,73 @@ static void due(void *context) {
     }
     follow_unlinked(reach);
     set_timer(reach, reach->answer_ns + SECOND_NS / 2);
+}
+
+/* Large packets. */
+
+static void log_lossy(lossy *one, const gw_addr *addr, uint64_t now_ns) {
+    char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT], host[GW_ADDR_TEXT];
+    if (now_ns < one->silent_until_ns) return;
+    one->silent_until_ns = now_ns + one->silence_ns;
+    one->silence_ns = one->silence_ns * 4 < LAST_SILENCE_NS ? one->silence_ns * 4 : LAST_SILENCE_NS;
+    gw_addr_text(addr, at);
+    /* "10.0.0.1" of "10.0.0.1:7117", "::1" of "[::1]:7117" */
+    snprintf(host, sizeof host, "%.*s", (int)(strrchr(at, ':') - at), at);
+    if (addr->family == 6) snprintf(host, sizeof host, "%.*s", (int)(strrchr(at, ']') - at - 1), at + 1);
+    gw_log(
+        GW_WARN, "node",
+        "large packets to peer %s at %s are lost on the way, and small ones arrive: connections are made, on "
+        "which data then stop, while gossip hears the peer. A network between has a smaller "
+        "MTU than this host's interface and does not tell it. Find what passes with 'ping -M do -s 1472 %s' "
+        "(less, "
+        "until it is answered), and give the interfaces of both hosts that size and 28 more (ip link set "
+        "DEVICE "
+        "mtu N), or have TCP find it (sysctl net.ipv4.tcp_mtu_probing=1)",
+        gw_peer_id_short(&one->id, id), at, host);
+}
+
+/* A connection has ended on which what was sent was not acknowledged. If the network were cut, or the process
+ * stopped, gossip would suspect the peer by now. */
+static void note_loss(const gw_reach *reach, lossy *one) {
+    gw_addr addr;
+    bool alive = reach->options.find_alive(reach->options.context, &one->id, &addr);
+    one->lost_ns = alive ? gw_now_ns() : 0;
+}
+
+/* The connections have been made again, whose packets are small: it is the large ones that are lost. */
+static void note_again(const gw_reach *reach, lossy *one) {
+    uint64_t now_ns = gw_now_ns();
+    gw_addr addr;
+    bool lost = one->lost_ns != 0 && now_ns - one->lost_ns < LOSS_NS;
+    one->lost_ns = 0;
+    if (lost && reach->options.find_alive(reach->options.context, &one->id, &addr))
+        log_lossy(one, &addr, now_ns);
+}
+
+static lossy *find_lossy(gw_reach *reach, const gw_peer_id *id) {
+    for (lossy *one = reach->lossy; one < reach->lossy + MOST_LOSSY; one++)
+        if (gw_peer_id_equal(&one->id, id)) return one;
+    return NULL;
+}
+
+static lossy *lossy_of(gw_reach *reach, const gw_peer_id *id) {
+    lossy *one = find_lossy(reach, id);
+    if (one != NULL) return one;
+    one = &reach->lossy[reach->next_lossy++ % MOST_LOSSY];
+    *one = (lossy){.id = *id, .silence_ns = FIRST_SILENCE_NS};
+    return one;
+}
+
+void gw_reach_note_data_link(gw_reach *reach, const gw_peer_id *id, bool stands, uint32_t unheard) {
+    lossy *one = unheard > 0 ? lossy_of(reach, id) : find_lossy(reach, id);
+    if (one == NULL) return;
+    if (unheard != one->data) note_loss(reach, one);
+    one->data = unheard;
+    if (stands) note_again(reach, one);
+}
+
+void gw_reach_note_unheard(gw_reach *reach, const gw_peer_id *id) {
+    note_loss(reach, lossy_of(reach, id));
 }
 
 /* Opening and closing. */

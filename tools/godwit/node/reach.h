@@ -8,6 +8,8 @@
  *     gossip has not met, and with some of the living peers to which there is no link. It tells a peer that
  *     answers (of a seed, it is UDP that fails) from one of another key, cluster or protocol, from another
  *     program, from a port where nobody listens, and from silence.
+ *   - connections that are made, and on which then nothing arrives of what is sent, while gossip hears the peer:
+ *     small packets pass, and large ones do not.
  * A sentence is logged when its cause is established, in one line for all that have it in common, and again
  * after growing pauses while it lasts. What is ordinary before the other peers have been started (nobody
  * listens, nothing answers) is logged only while this peer has met nobody, and not in its first seconds.
@@ -39,6 +41,8 @@ typedef struct gw_reach_options {
     /* Whether gossip knows a living peer that has this address, or this id if it is not zeros; with neither
      * (`addr` NULL), whether it knows any living peer but this one. */
     bool (*is_met)(void *context, const gw_addr *addr, const gw_peer_id *id);
+    /* Whether gossip hears this peer, and suspects nothing; then it fills in the address. */
+    bool (*find_alive)(void *context, const gw_peer_id *id, gw_addr *addr);
     void *context;
 } gw_reach_options;
 
@@ -47,6 +51,11 @@ typedef struct gw_reach_options {
 gw_reach *gw_reach_open(const gw_reach_options *options, const gw_addr *seeds, uint32_t count, gw_err *err);
 /* Replaces the seeds. */
 void gw_reach_seek(gw_reach *reach, const gw_addr *seeds, uint32_t count);
+/* A data link to a peer stands, or does not; `unheard` is how many have ended so far as the peer did not acknowledge
+ * what was sent. */
+void gw_reach_note_data_link(gw_reach *reach, const gw_peer_id *id, bool stands, uint32_t unheard);
+/* A control link to a peer that stood has ended for the same reason. */
+void gw_reach_note_unheard(gw_reach *reach, const gw_peer_id *id);
 /* NULL is allowed. */
 void gw_reach_close(gw_reach *reach);
 

@@ -56,8 +56,9 @@ struct data_link {
     uint64_t number; /* of the fabric's link; a later link has a higher one */
     gw_path_kind kind;
     uint64_t up_ns;
-    char why[96];   /* why the link does not stand; empty: nothing is known to have failed */
-    bool own_fault; /* that is a fault of this peer's own */
+    char why[96];     /* why the link does not stand; empty: nothing is known to have failed */
+    bool own_fault;   /* that is a fault of this peer's own */
+    uint32_t unheard; /* as in gw_data_link_state */
     uint32_t
         short_lived;   /* links in a row that did not last, or did not come up although their streams had */
     uint32_t fetching; /* fetches under way, which count into `landed` */
@@ -238,6 +239,7 @@ static void link_down(void *context, const gw_peer_id *peer, uint64_t number, co
         bool lasted = link->standing && gw_now_ns() - link->up_ns >= LASTING_NS;
         link->short_lived = lasted ? 0 : link->short_lived + 1;
         link->standing = false;
+        link->unheard += why->code == GW_E_UNHEARD;
         note_why(link, why->text, false);
     }
     pthread_cond_broadcast(&links->changed);
@@ -303,11 +305,14 @@ static void report(gw_data_links *links, data_link *link) {
     char why[sizeof link->why];
     if (links->on_change == NULL || links->stopped || !link->followed) return;
     pthread_mutex_lock(&links->lock);
-    bool stands = link->standing, own_fault = link->own_fault;
+    gw_data_link_state state = {
+        .stands = link->standing, .own_fault = link->own_fault, .unheard = link->unheard};
     memcpy(why, link->why, sizeof why);
     pthread_mutex_unlock(&links->lock);
-    const char *otherwise = we_dial(link) ? "the peer does not answer" : "the peer has dialled none";
-    links->on_change(links->changed_context, &link->id, stands, why[0] != '\0' ? why : otherwise, own_fault);
+    state.why = why[0] != '\0'  ? why
+                : we_dial(link) ? "the peer does not answer"
+                                : "the peer has dialled none";
+    links->on_change(links->changed_context, &link->id, &state);
 }
 
 void gw_data_links_report(gw_data_links *links, const gw_peer_id *peer) {

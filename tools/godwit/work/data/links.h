@@ -32,10 +32,17 @@ struct gw_data_op {
     struct data_link *from; /* set by gw_data_links_post */
 };
 
-/* On the loop: whether a data link stands to a peer with which a control link stands, when that may have
- * changed. If it does not stand, `why` says why, and `own_fault` whether the fault is this peer's own. */
-typedef void gw_data_link_changed(void *context, const gw_peer_id *peer, bool stands, const char *why,
-                                  bool own_fault);
+/* The state of the data link to a peer with which a control link stands. */
+typedef struct gw_data_link_state {
+    bool stands;
+    const char *why; /* if it does not stand */
+    bool own_fault;  /* likewise: the fault is this peer's own */
+    uint32_t
+        unheard; /* links so far that ended as the peer did not acknowledge what was sent (GW_E_UNHEARD) */
+} gw_data_link_state;
+
+/* On the loop: the state of a data link, when it may have changed. */
+typedef void gw_data_link_changed(void *context, const gw_peer_id *peer, const gw_data_link_state *state);
 
 typedef struct gw_data_links_options {
     uint32_t kinds; /* the paths that may be used: GW_FABRIC_TCP | ... */
