@@ -141,7 +141,7 @@ program_outcome program_first_start(program *job, gw_err *err);
 /* Makes job->initial hold S_0, which is forgotten when the first update begins. */
 bool program_initial_fetch(program *job, gw_err *err);
 /* Opens the slot of a lane. Where the program wants AFTER, the leading worker has a slot of its own beside those,
- * so that AFTER never waits for a shard; otherwise the first lane's leads. */
+ * so that AFTER never waits for a shard; otherwise, and where the program runs alone, the first lane's leads. */
 program_slot *program_slot_open(program *job, gw_err *err);
 bool program_leader_open(program *job, gw_err *err);
 /* Gives the slot a process that is ready for requests, if it has none. Called with the slot's turn. */

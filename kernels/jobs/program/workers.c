@@ -125,7 +125,7 @@ static void free_slot(program_slot *slot) {
 }
 
 bool program_leader_open(program *job, gw_err *err) {
-    if ((job->description.options.flags & GW_PROGRAM_HAS_AFTER) == 0) return true;
+    if ((job->description.options.flags & GW_PROGRAM_HAS_AFTER) == 0 || job->is_alone) return true;
     job->leader = make_slot(job, true, err);
     job->own_leader = job->leader != NULL;
     return job->own_leader;
