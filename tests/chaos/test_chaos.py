@@ -419,7 +419,7 @@ class Help(unittest.TestCase):
     def test_help_names_every_option(self):
         done = subprocess.run([sys.executable, CHAOS, "--help"], capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        options = "--minutes --every --seed --peers --kinds --job --majority --verify --judge"
+        options = "--minutes --every --seed --peers --kinds --job --shard-ms --majority --verify --judge"
         for option in options.split():
             self.assertIn(f"\n  {option}", done.stdout)
 
@@ -732,6 +732,10 @@ class WallClock(unittest.TestCase):
                 self.assertAlmostEqual(steady, time.monotonic(), delta=300)
 
 
+# Steps of 0.2 s in a flock of four: what waits for some of them, as the start and the end of each run do, is soon over.
+SHORT_STEPS = ("--shard-ms", "10")
+
+
 class Short(unittest.TestCase):
     def run_chaos(self, *extra):
         """Returns the output of a run that must end with the same bytes."""
@@ -745,10 +749,11 @@ class Short(unittest.TestCase):
         return done.stdout
 
     def test_same_bytes_whatever_is_done_to_processes_networks_and_disks(self):
-        said = self.run_chaos("--minutes", "0.35", "--seed", "1")
+        said = self.run_chaos(*SHORT_STEPS, "--minutes", "0.35", "--seed", "1")
         self.assertGreaterEqual(len(re.findall(r"^ *[0-9.]+ s  step +[0-9]+  ", said, re.MULTILINE)), 20 // 2)  # one a second
         self.assertGreaterEqual(int(re.search(r"^faults [0-9]+, of ([0-9]+) kinds", said, re.MULTILINE)[1]), 5)
         self.assertRegex(said, r"work committed [0-9]+ s: [1-9][0-9.]* % of [1-9][0-9]* live peer-seconds")
+        self.assertIn(" --shard-ms 10 ", said)
 
     def test_same_bytes_with_busy_processors_a_majority_and_shards_that_are_verified(self):
         kinds = "kill,cut,stop and continue,full disk,memory"
@@ -762,6 +767,12 @@ class Short(unittest.TestCase):
         said = self.run_chaos("--minutes", "0.1", "--seed", "6", "--peers", "3", "--job", "gpt", "--kinds", "kill,cut")
         flock, alone = re.findall(r"model exported from (?:flock|alone): ([0-9a-f]{64})", said)
         self.assertEqual(flock, alone)
+
+    def test_only_a_job_whose_shards_have_a_length_takes_one(self):
+        for wrong in (["--shard-ms", "0"], [*SHORT_STEPS, "--job", "digits"]):
+            done = subprocess.run([sys.executable, CHAOS, *wrong], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), wrong)
+            self.assertIn("--shard-ms is from 1 to 10000, and for synthetic and busy", done.stderr)
 
     def test_without_its_data_a_job_is_refused(self):
         surroundings = {name: value for name, value in os.environ.items() if name != "GODWIT_TEST_DATA"}
@@ -784,15 +795,18 @@ class Short(unittest.TestCase):
         self.assertEqual(why, "chaos: no fault can be made: 'cut' (there is no other peer)\n")
 
     def test_a_run_that_nothing_has_struck_fails_and_says_so(self):
-        said, _ = self.fail_chaos("--minutes", "0.05", "--every", "1", "--peers", "2", "--kinds", "corrupt chunk")
+        said, _ = self.fail_chaos(*SHORT_STEPS, "--minutes", "0.05", "--every", "1", "--peers", "2", "--kinds", "corrupt chunk")
         self.assertIn("\nfaults 0, of 0 kinds, in 3 s\n    NOTHING HAS STRUCK: this run shows nothing\n", said)
         self.assertIn("same bytes as an undisturbed single-peer run: yes", said)
 
     def test_a_flock_of_two_that_is_cut_all_the_time_comes_together_again(self):
-        self.run_chaos("--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", "cut,cut one way,flapping cut")
+        kinds = "cut,cut one way,flapping cut"
+        self.run_chaos(*SHORT_STEPS, "--minutes", "0.15", "--seed", "2", "--peers", "2", "--kinds", kinds)
 
     def test_when_all_die_they_go_on_from_their_disks_whatever_has_decayed(self):
-        said = self.run_chaos("--minutes", "0.5", "--seed", "5", "--every", "12", "--kinds", "power loss")
+        # All die after 1 s and after 7 s; nobody dies in the second half of a run, in which one peer's memory is watched.
+        extra = ["--minutes", "0.27", "--seed", "5", "--every", "6", "--kinds", "power loss"]
+        said = self.run_chaos(*SHORT_STEPS, *extra)
         self.assertRegex(said, r"power loss +[23] ")
         self.assertIn("bits flip in all chunks", said)
         self.assertRegex(said, r"disks that were damaged then: [12], of which read: [12]")
@@ -804,7 +818,7 @@ class Short(unittest.TestCase):
     def test_a_process_that_crashes_fails_the_run_and_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
-            command += ["--minutes", "0.1", "--every", "2", "--peers", "2", "--kinds", "clock step"]
+            command += [*SHORT_STEPS, "--minutes", "0.1", "--every", "2", "--peers", "2", "--kinds", "clock step"]
             with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
                 line = run.stdout.readline()
                 with open(f"/proc/{run.pid}/task/{run.pid}/children") as file:
@@ -817,7 +831,7 @@ class Short(unittest.TestCase):
 
     def test_clocks_that_step_change_nothing_and_nothing_is_left_behind(self):
         before = self.of_the_dead()
-        said = self.run_chaos("--minutes", "0.08", "--seed", "3", "--peers", "2", "--kinds", "clock step")
+        said = self.run_chaos(*SHORT_STEPS, "--minutes", "0.08", "--seed", "3", "--peers", "2", "--kinds", "clock step")
         self.assertRegex(said, r"clock step +[1-9]")
         self.assertIn("ended by themselves and were started again 0", said)
         self.assertEqual(self.of_the_dead() - before, set())
@@ -825,7 +839,7 @@ class Short(unittest.TestCase):
     def test_logs_keep_what_each_peer_wrote_and_told(self):
         with tempfile.TemporaryDirectory() as folder:
             logs = os.path.join(folder, "logs")
-            self.run_chaos("--minutes", "0.08", "--peers", "2", "--kinds", "kill", "--logs", logs)
+            self.run_chaos(*SHORT_STEPS, "--minutes", "0.08", "--peers", "2", "--kinds", "kill", "--logs", logs)
             self.assertEqual(sorted(os.listdir(logs)), ["events.jsonl", "peer1.err", "peer2.err"])
             with open(os.path.join(logs, "events.jsonl")) as file:
                 events = [json.loads(line) for line in file]
@@ -841,7 +855,7 @@ class Short(unittest.TestCase):
     def long_run(self, folder):
         """Starts a run of minutes in the background and returns when its first fault has begun."""
         command = [sys.executable, CHAOS, "--binary", BINARY, "--timeline", os.path.join(folder, "chaos.svg")]
-        command += ["--minutes", "5", "--every", "1", "--peers", "2"]
+        command += [*SHORT_STEPS, "--minutes", "5", "--every", "1", "--peers", "2"]
         surroundings = {"env": {**os.environ, "TMPDIR": folder}, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         background = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)}
         with subprocess.Popen(command, text=True, **surroundings, **background) as run:

@@ -29,6 +29,24 @@ void fixture_remove(const char *path) {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+static const char *link_target;
+static size_t linked_prefix; /* the length of the path that `link_target` takes the place of */
+
+static int link_one(const char *path, const struct stat *status, int type, struct FTW *where) {
+    (void)status, (void)where;
+    char to[512];
+    snprintf(to, sizeof to, "%s%s", link_target, path + linked_prefix);
+    int failed = type == FTW_D ? mkdir(to, 0700) : link(path, to);
+    cr_assert_eq(failed, 0, "%s: %s", to, strerror(errno));
+    return 0;
+}
+
+void fixture_link_all(const char *from, const char *to) {
+    link_target = to;
+    linked_prefix = strlen(from);
+    nftw(from, link_one, 16, FTW_PHYS);
+}
+
 static const char *counted_part;
 static unsigned counted;
 

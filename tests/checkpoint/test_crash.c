@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[256], shadows[256];
+static char folder[256], shadows[256], first[256]; /* first: a folder with a whole first checkpoint */
 static gw_err err;
 static fixture_image *old_image, *new_image;
 static uint8_t *target;
@@ -27,6 +27,7 @@ static uint8_t *target;
 static void setup(void) {
     fixture_folder(folder);
     fixture_folder(shadows);
+    fixture_folder(first);
     old_image = fixture_image_make(10);
     new_image = fixture_image_make(20);
     target = malloc(FIXTURE_STATE_BYTES);
@@ -37,6 +38,7 @@ static void teardown(void) {
     free(target);
     fixture_remove(folder);
     fixture_remove(shadows);
+    fixture_remove(first);
 }
 TestSuite(crash, .init = setup, .fini = teardown, .timeout = 300);
 
@@ -117,12 +119,13 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
 }
 
 /* Starts from the first checkpoint, and takes the second in a child that ends before call k. Returns whether
- * the child ended by itself. */
+ * the child ended by itself. The files of the first checkpoint are links to those in `first`, where it is taken once: no
+ * file changes once it has its name, and a change would show at the next k. */
 static bool crash_at(powerloss_kind kind, int k) {
     fixture_remove(folder); /* folders that exist already would not have to be made */
     fixture_remove(shadows);
-    cr_assert_eq(mkdir(folder, 0700) | mkdir(shadows, 0700), 0);
-    cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), old_image));
+    cr_assert_eq(mkdir(shadows, 0700), 0);
+    fixture_link_all(first, folder);
     pid_t child = fork();
     cr_assert_geq(child, 0);
     if (child == 0) _exit(take_checkpoint(powerloss_io(kind, k, shadows), new_image) ? 0 : 1);
@@ -136,6 +139,9 @@ static bool crash_at(powerloss_kind kind, int k) {
 static void crash_everywhere(powerloss_kind kind) {
     bool ended = false;
     unsigned old_found = 0, new_found = 0;
+    cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), old_image));
+    fixture_remove(first);
+    cr_assert_eq(rename(folder, first), 0);
     for (int k = 0; !ended; k++) {
         ended = crash_at(kind, k);
         uint64_t step = expect_a_whole_checkpoint("call", k);

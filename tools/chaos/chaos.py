@@ -20,6 +20,8 @@ once. The program needs root. Exit code 0 means:
   --job NAME     synthetic (default: shards that sleep), busy (shards that keep a processor busy), program (shards that
                  worker processes compute), digits (MNIST) or gpt (Shakespeare; its exported model is compared as well);
                  the last two need data in GODWIT_TEST_DATA
+  --shard-ms N   how long a shard of synthetic sleeps (default 50) or one of busy computes (default 10): short steps end
+                 sooner what waits for some of them, and make the costs of a step a larger part of its time
   --majority     run the job with --quorum majority
   --verify PART  let that share of the shards be computed twice, like 5%
   --judge        also fail if fewer than 80 % of the faults that were due have struck, if they were of fewer than 10
@@ -388,6 +390,7 @@ def options_of():
     parser.add_argument("--peers", type=int, default=4)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=[])
     parser.add_argument("--job", choices=jobs.JOBS, default="synthetic")
+    parser.add_argument("--shard-ms", type=int)
     parser.add_argument("--majority", action="store_true")
     parser.add_argument("--verify", metavar="PART", default="off")
     parser.add_argument("--judge", action="store_true")
@@ -398,13 +401,15 @@ def options_of():
     wrong = set(options.kinds) - {kind.name for kind in faults.KINDS}
     if wrong or not 1 <= options.peers <= 200:
         parser.error(f"there is no kind {sorted(wrong)}" if wrong else "--peers is from 1 to 200")
+    if options.shard_ms is not None and (options.job not in jobs.OF_SHARDS or not 1 <= options.shard_ms <= 10000):
+        parser.error("--shard-ms is from 1 to 10000, and for " + " and ".join(jobs.OF_SHARDS))
     if options.logs and os.path.exists(options.logs):
         parser.error(f"--logs: {options.logs} exists already; name a folder that does not")
     return options
 
 
 def run(options):
-    job = jobs.JOBS[options.job]()
+    job = jobs.JOBS[options.job](**({} if options.shard_ms is None else {"shard_ms": options.shard_ms}))
     if options.logs:
         os.makedirs(options.logs)
     arguments = jobs.endless(job, options.peers, options.majority, options.verify)

@@ -7,7 +7,8 @@ import hashlib
 import os
 import subprocess
 
-# A step takes four peers 0.9 s: its costs beside the shards are small, and so is the half step that a death costs.
+# With shards of this length a step takes four peers 0.9 s: its costs beside the shards are small, and so is the half step
+# that a death costs.
 SHARDS, SHARD_MS = 72, 50
 # The state fits a processor's cache, so that the time in which four peers update it is not what is measured.
 SYNTHETIC = ["synthetic", "--state-bytes", "256k", "--sum-elements", "1024"]
@@ -38,15 +39,15 @@ def data(*path):
     return found
 
 
-def sleeping():
-    options = [*SYNTHETIC, "--shards", str(SHARDS), "--shard-ms", str(SHARD_MS)]
-    measured = f"{SHARDS} shards a step that sleep {SHARD_MS} ms: what the flock makes of time, not of processors"
-    return Job(options, "1", measured, SHARDS * SHARD_MS / 1000, AT_ONCE)
+def sleeping(shard_ms=SHARD_MS):
+    options = [*SYNTHETIC, "--shards", str(SHARDS), "--shard-ms", str(shard_ms)]
+    measured = f"{SHARDS} shards a step that sleep {shard_ms} ms: what the flock makes of time, not of processors"
+    return Job(options, "1", measured, SHARDS * shard_ms / 1000, AT_ONCE)
 
 
-def busy():
-    options = [*SYNTHETIC, "--spin", "--shards", "24", "--shard-ms", "10"]
-    return Job(options, "3s", "shards that burn 10 ms of a processor, which peers share", quick=AT_ONCE)
+def busy(shard_ms=10):
+    options = [*SYNTHETIC, "--spin", "--shards", "24", "--shard-ms", str(shard_ms)]
+    return Job(options, "3s", f"shards that burn {shard_ms} ms of a processor, which peers share", quick=AT_ONCE)
 
 
 def digits():
@@ -69,6 +70,7 @@ def program():
 
 
 JOBS = {"synthetic": sleeping, "busy": busy, "digits": digits, "gpt": gpt, "program": program}
+OF_SHARDS = ("synthetic", "busy")  # those whose shards have a length that can be chosen
 
 
 def endless(job, peers, majority=False, verify="off"):
