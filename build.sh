@@ -150,6 +150,10 @@ suites_in() {
     (cd "$folder" && ctest -N -R "$pattern" "$@" | sed -n 's/^ *Test *#[0-9]*: //p')
 }
 
+# How many suites run at a time. Those of peers and of virtual machines wait most of their time (tests/CMakeLists.txt), and
+# the others need every processor meanwhile.
+parallel=$(($(nproc) + 4))
+
 # run_tests FOLDER PATTERN [CTest option...]: CTest on the suites whose names match, then what Criterion wrote for each
 # (TAP) decides what passed. The last line is "N passed, N failed, N skipped".
 run_tests() {
@@ -157,9 +161,8 @@ run_tests() {
     shift 2
     rm -rf "$folder/tap" "$folder/Testing/Temporary/LastTestsFailed.log"
     mkdir -p "$folder/tap"
-    # Two more than there are processors: the three kinds of suites that run beside each other and the others
-    # (tests/CMakeLists.txt) wait most of their time.
-    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$(($(nproc) + 2))" "$@") || true
+    (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$parallel" \
+        --resource-spec-file "$PWD/resources.json" "$@") || true
     suites=$(suites_in "$folder" "$pattern" "$@")
     local failed_suites=/dev/null
     if [ -f "$folder/Testing/Temporary/LastTestsFailed.log" ]; then
@@ -173,20 +176,30 @@ run_test_command() {
     { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
     install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
     install "${shell_packages[@]}" || say "no zsh or fish: the completions of that shell are not tested"
+    local fuzzers_build=
     if can_fuzz; then
-        fuzzers
+        # Beside the other tests. Whoever wants the fuzzers waits for the lock, which all processes of their build hold.
+        mkdir -p build-fuzz
+        exec 7>build-fuzz/lock
+        flock 7
+        (renice -n 10 "$BASHPID" >/dev/null && fuzzers) &
+        fuzzers_build=$!
+        exec 7>&-
         export GODWIT_FUZZERS=$PWD/build-fuzz/fuzz
     else
         say "no clang with libFuzzer: its searches will be skipped"
     fi
     local options=(-LE release)
     if [ "${1-}" = all ]; then options=(); fi
-    run_tests build . "${options[@]}"
+    local bad=0
+    run_tests build . "${options[@]}" || bad=1
+    if [ -n "$fuzzers_build" ] && ! wait "$fuzzers_build"; then bad=1; fi
+    return $bad
 }
 
 sanitize() {
     need "${build_packages[@]}" "${lab_packages[@]}"
-    local bad=0 found=0
+    local bad=0 found=0 parallel=$(($(nproc) + 2)) # what sanitizers slow down keeps to times with fewer beside it
     say "== address and undefined behaviour"
     UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 sanitize_with build-asan address,undefined "$@" || bad=1
     say "== threads"

@@ -36,6 +36,7 @@ forbid 'core/([^o]|o[^s])' '<(sys/.*|net.*|arpa/.*|unistd|fcntl|poll|pthread|thr
 forbid '' '"([^"]*/)?\.\.?/' "includes are written from the root:"
 python3 tests/rooms.py || bad=1
 python3 tests/parts.py || bad=1
+python3 tests/circles.py || bad=1
 python3 tests/pages.py || bad=1
 python3 tests/comments.py --most "$most_fragments" ||
     complain "more than $most_fragments comments are fragments: python3 tests/comments.py --list prints them"

@@ -1,8 +1,10 @@
 """A short search of every target by libFuzzer, under sanitizers: what ./build.sh fuzz does for longer (fuzz.py).
 
-./build.sh test builds the fuzzers where there is a clang for it, and names them in GODWIT_FUZZERS.
+./build.sh test builds the fuzzers where there is a clang for it, and names them in GODWIT_FUZZERS. It does so beside the
+tests: the file `lock` beside the fuzzers is locked until they are built.
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -19,6 +21,11 @@ import tap  # noqa: E402
 FUZZERS = os.environ.get("GODWIT_FUZZERS")
 MINUTES = 1  # of all processors
 FOUND = {b"oh": "heap-buffer-overflow", b"up": "signed integer overflow"}
+
+
+def setUpModule():
+    with open(pathlib.Path(FUZZERS).parent / "lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
 
 
 class Libfuzzer(unittest.TestCase):

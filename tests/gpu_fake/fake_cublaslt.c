@@ -244,27 +244,41 @@ static uint64_t place(const matrix *m, cublasOperation_t op, uint64_t row, uint6
     return op == CUBLAS_OP_N ? column * stride + row : row * stride + column;
 }
 
+/* What becomes of the sum of one element of the product. */
+static void finish(const product *p, uint64_t row, uint64_t column, double sum) {
+    const description *how = &p->how;
+    if (how->epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum += value_of(how->bias_type, how->bias, row);
+    if (how->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && sum < 0) sum = 0;
+    if (how->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+        put(how->aux_type, how->aux, column * (uint64_t)how->aux_stride + row, sum);
+        sum = 0.5 * sum * (1 + tanh(sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
+    }
+    uint64_t at_place = place(&p->d, CUBLAS_OP_N, row, column);
+    if (p->add) sum += value_of(p->d.type, p->values, at_place);
+    put(p->d.type, p->values, at_place, sum);
+}
+
+/* The elements of a column are summed side by side, each in the order of the inner index. */
 static void multiply(void *memory) {
     const product *p = memory;
     const description *how = &p->how;
-    uint64_t inner = how->first == CUBLAS_OP_N ? p->a.columns : p->a.rows;
+    uint64_t inner = how->first == CUBLAS_OP_N ? p->a.columns : p->a.rows, rows = p->d.rows;
+    double *first = malloc((inner * rows + 1) * sizeof *first), *sums = malloc((rows + 1) * sizeof *sums);
+    GW_ASSERT(first != NULL && sums != NULL);
     memset(p->workspace, 0xEE, 4096); /* what was in it is lost */
-    for (uint64_t column = 0; column < p->d.columns; column++)
-        for (uint64_t row = 0; row < p->d.rows; row++) {
-            double sum = 0;
-            for (uint64_t k = 0; k < inner; k++)
-                sum += at(how->compute, &p->a, p->a_values, place(&p->a, how->first, row, k)) *
-                       at(how->compute, &p->b, p->b_values, place(&p->b, how->second, k, column));
-            if (how->epilogue != CUBLASLT_EPILOGUE_DEFAULT) sum += value_of(how->bias_type, how->bias, row);
-            if (how->epilogue == CUBLASLT_EPILOGUE_RELU_BIAS && sum < 0) sum = 0;
-            if (how->epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
-                put(how->aux_type, how->aux, column * (uint64_t)how->aux_stride + row, sum);
-                sum = 0.5 * sum * (1 + tanh(sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
-            }
-            uint64_t at_place = place(&p->d, CUBLAS_OP_N, row, column);
-            if (p->add) sum += value_of(p->d.type, p->values, at_place);
-            put(p->d.type, p->values, at_place, sum);
+    for (uint64_t k = 0; k < inner; k++)
+        for (uint64_t row = 0; row < rows; row++)
+            first[k * rows + row] = at(how->compute, &p->a, p->a_values, place(&p->a, how->first, row, k));
+    for (uint64_t column = 0; column < p->d.columns; column++) {
+        memset(sums, 0, rows * sizeof *sums);
+        for (uint64_t k = 0; k < inner; k++) {
+            double second = at(how->compute, &p->b, p->b_values, place(&p->b, how->second, k, column));
+            for (uint64_t row = 0; row < rows; row++) sums[row] += first[k * rows + row] * second;
         }
+        for (uint64_t row = 0; row < rows; row++) finish(p, row, column, sums[row]);
+    }
+    free(first);
+    free(sums);
 }
 
 static cublasStatus_t matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, const void *alpha,

@@ -1,6 +1,7 @@
 """The rules of the house (tests/lint.sh) in a small tree: each one complains of what breaks it. The programs that it
 calls have stand-ins."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -12,11 +13,12 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "lab"))
+sys.path[:0] = [str(HERE.parent / "lab"), str(HERE.parent)]
+import circles  # noqa: E402
 import tap  # noqa: E402
 
 LINT = HERE.parent / "lint.sh"
-SCRIPTS = (LINT, *(HERE.parent / name for name in ("rooms.py", "parts.py", "pages.py", "comments.py")))
+SCRIPTS = (LINT, *(HERE.parent / name for name in ("rooms.py", "parts.py", "circles.py", "pages.py", "comments.py")))
 MOST_FRAGMENTS = int(re.search(r"^most_fragments=(\d+)", LINT.read_text(), re.MULTILINE)[1])
 SURROUNDINGS = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}  # as a hook has them
 PROGRAMS = ("clang-format", "clang-tidy", "shellcheck")
@@ -179,6 +181,20 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.lint(), (0, ""))
         self.write("core/brain/step/steps.c", code % "view")
         self.assert_complains("core/brain/step/steps.c:3: a part of gw_peer that is not its own")
+
+    def test_the_files_of_the_brain_call_each_other_in_no_circle(self):
+        self.write("core/brain/step/steps.c", "bool gw_steps_end(int count)\n{\n    return gw_view_of(count);\n}\n")
+        self.write("core/brain/view.c", "bool gw_view_of(int count) {\n    return count > 1;\n}\n")
+        self.write("core/brain/peer.c", "/* gw_steps_end */\nvoid gw_peer_act(void) {\n    gw_steps_end(1);\n}\n")
+        self.assertEqual(self.lint(), (0, ""))
+        self.write("core/brain/view.c", "bool gw_view_of(int count) {\n    gw_peer_act();\n    return count > 1;\n}\n")
+        self.assert_complains("these files of core/brain call each other in a circle:\n"
+                              "    core/brain/peer.c calls steps.c: gw_steps_end\n"
+                              "    core/brain/step/steps.c calls view.c: gw_view_of\n"
+                              "    core/brain/view.c calls peer.c: gw_peer_act\n")
+        with contextlib.chdir(HERE.parent.parent):
+            calls = circles.calls_in_tree()
+        self.assertGreater(sum(map(len, calls.values())), 100)  # it understands the files as they are
 
     def test_a_folder_has_45_files_of_code_at_most(self):
         for i in range(43):  # beside loop.c

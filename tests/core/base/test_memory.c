@@ -112,7 +112,7 @@ static bool make_layout(gw_err *err) {
 }
 
 Test(memory, a_layout_without_memory_is_an_error) {
-    cr_assert_eq(refuse_each(make_layout), 3);
+    cr_assert_eq(refuse_each(make_layout), 5);
 }
 
 /* Bob tells of all strangers, each with a blob, and that every fourth is suspect. */
