@@ -203,6 +203,36 @@ Test(gpu_exact, fingerprints) {
     }
 }
 
+/* Many tensors at once, as many as fill several blocks and fewer than a warp, with and without one total. */
+Test(gpu_exact, fingerprints_of_a_table) {
+    gpu_need();
+    enum { MOST = 1000, WORDS = 1 << 16 };
+    static const uint32_t counts[] = {0, 1, 7, 33, MOST};
+    arrays a = open_arrays(9, WORDS);
+    const int64_t *words = gpu_copy_of(a.sum, WORDS * sizeof *words, 0);
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        for (uint32_t without = 0; without <= 2; without++) {
+            gw_cuda_printed table[MOST];
+            unsigned long long expected[2] = {12345, 54321}, got[2];
+            unsigned long long *totals = gpu_copy_of(expected, sizeof expected, 0);
+            for (uint32_t i = 0; i < counts[c]; i++) {
+                uint64_t at = (uint64_t)i * 61 % 1000 * 2, count = 1 + i * 37 % 5000;
+                table[i] = (gw_cuda_printed){
+                    .first = UINT32_MAX - 50 + i, .count = count, .words = words + at, .total = i % 3 == 0};
+                if (table[i].total != without)
+                    expected[table[i].total] +=
+                        gw_exact_state_fingerprint(table[i].first, count * sizeof *words, a.sum + at);
+            }
+            const gw_cuda_printed *there = gpu_copy_of(table, counts[c] * sizeof *table, 0);
+            GPU(gw_cuda_state_fingerprints(there, counts[c], without, totals, NULL));
+            gpu_fetch(got, totals, sizeof got);
+            cr_assert(got[0] == expected[0] && got[1] == expected[1], "%u tensors without %u", counts[c],
+                      without);
+        }
+    }
+    close_arrays(&a);
+}
+
 Test(gpu_exact, back_to_floats) {
     gpu_need();
     enum { COUNT = 70001 };

@@ -189,6 +189,26 @@ cudaError_t fingerprint(uint64_t first, uint64_t count, const void *words, word 
     return cudaGetLastError();
 }
 
+/* A warp takes one tensor after the other. */
+__global__ void __launch_bounds__(THREADS)
+    fingerprints_kernel(const gw_cuda_printed *__restrict__ table, uint32_t count, uint32_t without,
+                        word *totals) {
+    enum { WARPS = THREADS / 32 };
+    word sum[2] = {0, 0};
+    for (uint32_t i = blockIdx.x * WARPS + threadIdx.x / 32; i < count; i += gridDim.x * WARPS) {
+        const gw_cuda_printed tensor = table[i];
+        if (tensor.total == without) continue;
+        word part = 0;
+        for (uint64_t k = threadIdx.x % 32; k < tensor.count; k += 32)
+            part += print_term<true>(tensor.words[k], tensor.first + k);
+        sum[0] += tensor.total == 0 ? part : 0;
+        sum[1] += tensor.total == 0 ? 0 : part;
+    }
+    add_of_block(sum[0], &totals[0], NULL);
+    __syncthreads(); /* the first call's numbers of the warps have been read */
+    add_of_block(sum[1], &totals[1], NULL);
+}
+
 __global__ void __launch_bounds__(THREADS)
     to_floats_kernel(double scale, uint64_t count, const int64_t *__restrict__ sum,
                      float *__restrict__ values) {
@@ -214,6 +234,15 @@ cudaError_t gw_cuda_add_integers(const gw_cuda_piece *piece, gw_cuda_adding addi
 cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,
                                 cudaStream_t stream) {
     return fingerprint<false>(first, count, words, total, stream);
+}
+
+cudaError_t gw_cuda_state_fingerprints(const gw_cuda_printed *table, uint32_t count, uint32_t without,
+                                       word *totals, cudaStream_t stream) {
+    enum { EACH = 4 * THREADS / 32 }; /* tensors of a block */
+    if (count == 0) return cudaSuccess;
+    GW_LAUNCH(fingerprints_kernel, gw_cuda_blocks(count, EACH), THREADS, 0, stream, table, count, without,
+              totals);
+    return cudaGetLastError();
 }
 
 cudaError_t gw_cuda_state_fingerprint(uint64_t first, uint64_t count, const void *words, word *total,

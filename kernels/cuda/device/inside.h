@@ -38,6 +38,8 @@ typedef struct gw_cuda_device {
     const int64_t **sum_small; /* by tensor, on the host: copies of small sums */
     /* the words of the job's measure, on the GPU and pinned on the host; NULL: the job has no measure */
     int64_t *measured, *measured_host;
+    struct gw_cuda_printed *table; /* on the GPU: the tensors that are fingerprinted all at once */
+    uint32_t table_count;
     unsigned long long *print;      /* on the GPU: the state's fingerprint, in two parts */
     unsigned long long *print_host; /* the same, pinned on the host */
 

@@ -70,6 +70,38 @@ static bool lay_out(gw_cuda_device *d, gw_err *err) {
     return true;
 }
 
+/* Whether a state tensor is so small that starting a fingerprint of its own would take longer than computing
+ * it. */
+static bool is_in_table(const gw_layout *layout, uint32_t tensor) {
+    enum { MOST_BYTES = 32 << 10 };
+    return layout->tensors[tensor].role == GW_STATE && layout->of[tensor].bytes <= MOST_BYTES;
+}
+
+/* Lists the small tensors on the GPU. */
+static bool make_table(gw_cuda_device *d, gw_err *err) {
+    const gw_layout *layout = &d->layout;
+    gw_cuda_printed *table = calloc(layout->tensor_count, sizeof *table);
+    if (table == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", layout->tensor_count);
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < layout->tensor_count; t++)
+        if (is_in_table(layout, t))
+            table[count++] =
+                (gw_cuda_printed){.first = layout->of[t].first_word,
+                                  .count = (layout->of[t].bytes + 7) / 8,
+                                  .words = d->state[t],
+                                  .total = layout->tensors[t].apply_only ? PRINT_REST : PRINT_READ};
+    void *memory = NULL;
+    size_t bytes = count * sizeof *table;
+    bool good = count == 0 || gw_cuda_allocate(d->gpu.ordinal, bytes, &memory, err);
+    if (good && count > 0)
+        good = gw_cuda_try(d->gpu.ordinal, cudaMemcpy(memory, table, bytes, cudaMemcpyHostToDevice), err,
+                           "copying the list of small tensors");
+    d->table = memory;
+    d->table_count = count;
+    free(table);
+    return good;
+}
+
 bool gw_cuda_state_open(gw_cuda_device *d, gw_err *err) {
     int gpu = d->gpu.ordinal;
     void *print, *print_host;
@@ -79,7 +111,7 @@ bool gw_cuda_state_open(gw_cuda_device *d, gw_err *err) {
     d->runs = calloc(d->layout.tensor_count, sizeof *d->runs);
     if (d->state == NULL || d->state_small == NULL || d->runs == NULL)
         return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", d->layout.tensor_count);
-    if (!lay_out(d, err)) return false;
+    if (!lay_out(d, err) || !make_table(d, err)) return false;
     if (!gw_cuda_allocate(gpu, print_bytes, &print, err)) return false;
     d->print = print;
     if (!gw_cuda_pin(gpu, print_bytes, &print_host, err)) return false;
@@ -101,6 +133,7 @@ void gw_cuda_state_close(gw_cuda_device *d) {
         gw_cuda_unpin(gpu, d->bounce[i]);
     }
     gw_cuda_free(gpu, d->image);
+    gw_cuda_free(gpu, d->table);
     gw_cuda_free(gpu, d->print);
     gw_cuda_unpin(gpu, d->print_host);
     gw_cuda_unpin(gpu, d->small_memory);
@@ -154,12 +187,18 @@ static bool start_hash(gw_cuda_device *d, gw_unit_work work, gw_err *err) {
     int gpu = d->gpu.ordinal;
     const size_t bytes = PRINT_WORDS * sizeof *d->print;
     if (!gw_cuda_try(gpu, cudaMemsetAsync(d->print, 0, bytes, d->control), err, "cudaMemset")) return false;
+    /* The last word of a tensor is padded: the bytes behind it are zeros. */
+    uint32_t without = work == GW_UNIT_HASH_READ ? PRINT_REST : PRINT_WORDS;
+    if (!gw_cuda_try(gpu, gw_cuda_state_fingerprints(d->table, d->table_count, without, d->print, d->control),
+                     err, "fingerprints of small state tensors"))
+        return false;
     for (uint32_t t = 0; t < d->layout.tensor_count; t++) {
         const gw_layout_tensor *of = &d->layout.of[t];
         const gw_tensor *tensor = &d->layout.tensors[t];
-        if (d->state[t] == NULL || (work == GW_UNIT_HASH_READ && tensor->apply_only)) continue;
+        if (d->state[t] == NULL || is_in_table(&d->layout, t) ||
+            (work == GW_UNIT_HASH_READ && tensor->apply_only))
+            continue;
         unsigned long long *part = d->print + (tensor->apply_only ? PRINT_REST : PRINT_READ);
-        /* The last word is padded: the bytes behind the tensor are zeros. */
         if (!gw_cuda_try(
                 gpu,
                 gw_cuda_state_fingerprint(of->first_word, (of->bytes + 7) / 8, d->state[t], part, d->control),
