@@ -144,7 +144,8 @@ Test(program, an_error_of_the_program_ends_the_job_with_its_place) {
 }
 
 Test(program, what_kills_every_worker_is_given_up) {
-    refused("SHARD@3:crash", "is poison: every peer that computes it dies");
+    refused("SHARD@3/2:crash", "shard 2 of step 3 is poison: every peer that computes it dies");
+    refused("SHARD@3:crash", "godwit: failed: shard "); /* poison, or more shards than a peer may lack */
     refused("ARENAS@0:exit", "a worker of ");
     refused("PART@3:crash", "part ");
 }

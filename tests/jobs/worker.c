@@ -3,7 +3,7 @@
  *
  *     worker FOLDER,FAULT,FAULT...
  *
- * A fault is KIND@UPDATE:WHAT. It happens once: in the first process that gets there, which then makes a file in
+ * A fault is KIND@UPDATE:WHAT, or shard@UPDATE/SHARD:WHAT. It happens once: in the first process that gets there, which then makes a file in
  * FOLDER. With KIND in capitals it happens in each process. Words without @ change all processes; with "forks",
  * workers are forks of the first process. */
 #include "core/base/id.h"
@@ -32,6 +32,7 @@ static gw_program_tensor tensors[STATES + SUMS];
 static gw_program_description layout;
 static const char *folder, *faults;
 static int tie = -1;
+static uint32_t asked; /* the shard that was asked for last */
 static bool forks;
 static uint8_t bytes[GW_PROGRAM_MESSAGE_MOST], *state, *next, *own;
 static int descriptors[GW_PROGRAM_DESCRIPTORS];
@@ -132,7 +133,9 @@ static bool look(const char *kind, uint64_t update) {
         if (at == NULL || colon == NULL) continue;
         *at = *colon = '\0';
         bool always = isupper((unsigned char)one[0]) != 0;
-        if (strcasecmp(one, kind) != 0 || strtoull(at + 1, NULL, 10) != update) continue;
+        char *slash = NULL;
+        if (strcasecmp(one, kind) != 0 || strtoull(at + 1, &slash, 10) != update) continue;
+        if (*slash == '/' && strtoul(slash + 1, NULL, 10) != asked) continue;
         if (always || is_first(number)) return fail(colon + 1);
     }
     return true;
@@ -264,6 +267,7 @@ static bool answer(const gw_program_message *m) {
         next = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[1], 0);
         own = mmap(NULL, layout.sizes.own_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[2], 0);
     }
+    if (m->kind == GW_PROGRAM_SHARD) asked = m->shard.shard;
     if (!look(kinds[m->kind], update)) return true;
     gw_program_message reply = {.kind = GW_PROGRAM_DONE};
     reply.done.request = m->kind;
