@@ -4,6 +4,7 @@ so that faults hit the middle of a step.
 
 import dataclasses
 import hashlib
+import json
 import os
 import subprocess
 
@@ -81,8 +82,11 @@ def endless(job, peers, majority=False, verify="off"):
 
 
 def model_hash(binary, folders, within):
-    """The hash of the model that `godwit export` makes of these directories of peers."""
+    """The hash of the model that `godwit export` makes of these directories of peers. It leaves out the job's id, which
+    depends on the number of steps that the job is to have."""
     to = os.path.join(within, "model.safetensors")
     subprocess.run([binary, "export", *folders, "--to", to], check=True, stdout=subprocess.DEVNULL)
-    with open(to, "rb") as model, open(os.path.join(within, "config.json"), "rb") as config:
-        return hashlib.sha256(model.read() + config.read()).hexdigest()
+    with open(to, "rb") as model, open(os.path.join(within, "config.json")) as file:
+        config = json.load(file)
+        del config["godwit"]["job_id"]
+        return hashlib.sha256(model.read() + json.dumps(config).encode()).hexdigest()
