@@ -358,3 +358,16 @@ bool gw_catalog_retain(gw_io *io, const char *dir, const gw_hash *job_id, const 
     *needed = NULL;
     return false;
 }
+
+bool gw_catalog_is_best(const gw_catalog *catalog, const gw_manifest *manifest, const char **by,
+                        double *value) {
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *one = &catalog->good[i];
+        if (!gw_hash_equal(&one->job_id, &manifest->job_id)) continue;
+        const gw_checkpoint_ref best = gw_manifest_best(one, value);
+        if (best.step == 0) continue;
+        *by = one->best_by;
+        return best.step == manifest->step && gw_hash_equal(&best.root, &manifest->root);
+    }
+    return false;
+}

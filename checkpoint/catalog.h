@@ -60,6 +60,11 @@ typedef struct gw_catalog {
 bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *err);
 void gw_catalog_free(gw_catalog *catalog);
 
+/* Whether this manifest of the catalog is that of its job's best evaluated state, as the newest manifest of the
+ * job with such a record says. Then *value is the state's value, and *by says of what ("val_loss:min"). */
+bool gw_catalog_is_best(const gw_catalog *catalog, const gw_manifest *manifest, const char **by,
+                        double *value);
+
 /* Sorts manifests of any jobs and directories by preference for resuming: in the order of a catalog,
  * except that of one job a later epoch comes before a higher step. If there are two manifests of one step,
  * which should not happen, the one with the smaller root comes first; a job makes the same choice

@@ -110,7 +110,7 @@ _godwit_table() {
         kinds[-g]='any'
         ;;
     export)
-        offered+=' --cluster= --dtype= --force --from= --job= --key= --step= --tensors= --to= --tokenizer= --help --usage'
+        offered+=' --best --cluster= --dtype= --force --from= --job= --key= --step= --tensors= --to= --tokenizer= --help --usage'
         kinds[--cluster]='any'
         kinds[--from]='any'
         kinds[--job]='any'
@@ -127,7 +127,7 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     generate)
-        offered+=' --bytes --cluster= --from= --ignore-end --job= --key= --prompt= --seed= --step= --temperature= --tokenizer= --tokens= --top-k= --help --usage'
+        offered+=' --best --bytes --cluster= --from= --ignore-end --job= --key= --prompt= --seed= --step= --temperature= --tokenizer= --tokens= --top-k= --help --usage'
         kinds[--cluster]='any'
         kinds[--from]='any'
         kinds[--job]='any'

@@ -107,6 +107,7 @@ complete -c godwit -n '__godwit_is devices' -s '?' -l help -d 'Print the options
 complete -c godwit -n '__godwit_is devices' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is export' -a '(__fish_complete_directories)'
+complete -c godwit -n '__godwit_is export' -l best -d 'Take the checkpoint of the best evaluation, which godwit run --keep-best has kept, and no other one'
 complete -c godwit -n '__godwit_is export' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
 complete -c godwit -n '__godwit_is export' -l dtype -x -a 'f32 f16 bf16' -d 'Round real numbers to this type: to the nearest, and to the even one of two that are equally near'
 complete -c godwit -n '__godwit_is export' -l force -d 'Replace files that this command did not write'
@@ -125,6 +126,7 @@ complete -c godwit -n '__godwit_is force-view' -s '?' -l help -d 'Print the opti
 complete -c godwit -n '__godwit_is force-view' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is generate' -a '(__fish_complete_directories)'
+complete -c godwit -n '__godwit_is generate' -l best -d 'Take the checkpoint of the best evaluation, which godwit run --keep-best has kept, and no other one'
 complete -c godwit -n '__godwit_is generate' -l bytes -d 'The tokens are bytes'
 complete -c godwit -n '__godwit_is generate' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
 complete -c godwit -n '__godwit_is generate' -l from -x -d 'Ask the running peer that listens on HOST:PORT, its --listen, for what is not in the directories, or for all of it where none is given'

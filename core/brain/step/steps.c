@@ -487,7 +487,14 @@ static void take_step(gw_peer *p, const gw_event *event) {
     gw_verify_forget_doubt(p);
     gw_poison_forget(p, p->state.step);
     if (event->applied.evaluated) gw_job_state_evaluated(p, event->applied.value);
-    bool last = event->applied.stop || gw_best_is_over(&p->state.best, &p->config.best) ||
+    bool impatient = gw_best_is_over(&p->state.best, &p->config.best);
+    if (impatient)
+        gw_peer_say(p, GW_INFO,
+                    "the job ends with step %" PRIu64 ": %" PRIu32
+                    " evaluations in a row were no better (%s) than %.9g of step %" PRIu64,
+                    p->state.step, p->state.best.waited, p->config.best_by, p->state.best.value,
+                    p->state.best.step);
+    bool last = event->applied.stop || impatient ||
                 p->state.step >= p->config.steps; /* the job is done, even if a stop was requested here */
     bool stopped = !last && (p->state.stopped || (p->step.decisions & GW_DECIDE_STOP) != 0);
     gw_job_state_set_end(p, p->state.step, last || stopped, stopped);

@@ -33,6 +33,7 @@ enum {
     KEY_TOP_K,
     KEY_SEED,
     KEY_STEP,
+    KEY_BEST,
     KEY_JOB
 };
 
@@ -51,6 +52,7 @@ static const struct argp_option generate_options[] = {
     {"top-k", KEY_TOP_K, "N", 0, "Draw from the N likeliest tokens only; 0: from all (0)", 0},
     {"seed", KEY_SEED, "N", 0, "The same seed writes the same text (1)", 0},
     {"step", KEY_STEP, "N", 0, "Take the checkpoint of step N (the newest that is whole)", 0},
+    {"best", KEY_BEST, 0, 0, "Take the checkpoint of the best evaluation (godwit run --keep-best)", 0},
     {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {0},
 };
@@ -105,6 +107,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
                        arg);
         a->choice.job = arg;
         return 0;
+    case KEY_BEST:
+        a->choice.best = true;
+        return 0;
     case KEY_STEP:
         a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
@@ -113,6 +118,8 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->dir_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_SUCCESS:
+        if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)
+            argp_error(state, "--best and --step exclude each other: give one of them");
         if (a->text.bytes && a->text.tokenizer != NULL)
             argp_error(state, "--bytes and --tokenizer exclude each other: give one of them");
         if (a->text.ignore_end && a->text.tokenizer == NULL)

@@ -98,6 +98,27 @@ static void print_evaluation(const json_t *s) {
     print_text(head, ", ", brief);
 }
 
+/* Prints the best evaluation, whether its state is kept, and how many more in vain end the job. */
+static void print_best(const json_t *s) {
+    const json_t *best = json_object_get(s, "best");
+    char text[LINE];
+    if (best == NULL) return;
+    long long since = count_of(best, "evaluations_since"), patience = count_of(best, "patience");
+    size_t used;
+    if (json_is_integer(json_object_get(best, "step")))
+        used = (size_t)snprintf(text, sizeof text, "best by %s: %.7g at step %lld, %s", text_of(best, "by"),
+                                real_of(best, "value"), count_of(best, "step"),
+                                count_of(best, "kept_step") == count_of(best, "step") ? "kept"
+                                                                                      : "not saved yet");
+    else
+        used = (size_t)snprintf(text, sizeof text, "best by %s: none yet", text_of(best, "by"));
+    if (patience > 0)
+        snprintf(text + used, sizeof text - used,
+                 "; the job ends after %lld more evaluation%s without a better one", patience - since,
+                 patience - since == 1 ? "" : "s");
+    print_text(text, "", "");
+}
+
 static void print_view(const json_t *s) {
     const char *name = json_string_value(json_object_get(s, "leader_name"));
     bool named = name != NULL && name[0] != '\0';
@@ -129,6 +150,7 @@ static void print_run(const json_t *s) {
     gw_key_values_brief(report, brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);
     print_evaluation(s);
+    print_best(s);
     if (count_of(s, "members") > 0) print_view(s);
     if (corruption != NULL) {
         char found[64];

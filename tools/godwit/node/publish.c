@@ -376,6 +376,7 @@ static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
     s->checkpoint_step = status.checkpoint_step;
+    s->best = status.best;
     s->counter[GW_COUNT_STEPS_REPAIRED] = status.steps_repaired;
     s->counter[GW_COUNT_SHARDS_REPAIRED] = status.shards_repaired;
     s->counter[GW_COUNT_PROBES] = status.gossip.probes;
@@ -466,6 +467,8 @@ void gw_publish(gw_publisher *p) {
     s->rss_bytes = gw_rss_bytes();
     memcpy(s->counter, p->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
+    snprintf(s->best_by, sizeof s->best_by, "%s", p->of.job->best.by);
+    s->patience = p->of.job->best.rule.patience;
     s->checkpoint_age_s = checkpoints->age_s + (double)(now - checkpoints->aged_ns) * 1e-9;
     memcpy(s->checkpoints, checkpoints->list, sizeof s->checkpoints);
     s->checkpoint_count = checkpoints->count;
@@ -515,6 +518,8 @@ static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memo
                             .data = plan->data_text,
                             .model = plan->model_text,
                             .length = plan->length_text[0] != '\0' ? plan->length_text : length,
+                            .best_by = of->job->best.by,
+                            .patience = of->job->best.rule.patience,
                             .compute_class = of->engine->device->class_text};
 }
 

@@ -109,6 +109,15 @@ static const char *time_text(uint64_t duration_ns, char text[24]) {
 
 /* The events. */
 
+static void say_best(gw_events *events, const gw_event_start *start) {
+    char patience[100] = "";
+    if (start->patience > 0)
+        snprintf(patience, sizeof patience,
+                 "; the job ends after %" PRIu32 " evaluation%s in a row without a better one",
+                 start->patience, start->patience == 1 ? "" : "s");
+    say(events, "best: the checkpoint of the best evaluation by %s is kept%s", start->best_by, patience);
+}
+
 static void say_opening(gw_events *events, const gw_event_start *start) {
     char self[GW_SHORT_TEXT];
     say(events, "godwit %s: job %s, peer %s, %" PRIu32 " worker%s", GODWIT_VERSION, start->job,
@@ -116,6 +125,7 @@ static void say_opening(gw_events *events, const gw_event_start *start) {
     if (start->data != NULL && start->data[0] != '\0') say(events, "data: %s", start->data);
     if (start->model != NULL && start->model[0] != '\0') say(events, "model: %s", start->model);
     say(events, "length: %s", start->length);
+    if (start->best_by != NULL && start->best_by[0] != '\0') say_best(events, start);
     say(events, "device: %s", start->device);
     double mib = (double)start->memory_bytes * 0x1p-20;
     bool parts = start->memory != NULL && start->memory[0] != '\0';
@@ -141,6 +151,9 @@ static json_t *start_object(const gw_events *events, const char *event, const gw
     if (start->model != NULL && start->model[0] != '\0') gw_json_text(object, "model", start->model);
     gw_json_text(object, "length", start->length);
     gw_json_text(object, "compute_class", start->compute_class);
+    if (start->best_by != NULL && start->best_by[0] != '\0')
+        gw_json_text(object, "keep_best", start->best_by);
+    if (start->patience > 0) gw_json_count(object, "patience", start->patience);
     return object;
 }
 

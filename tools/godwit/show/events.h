@@ -41,6 +41,8 @@ typedef struct gw_event_start {
     const char *memory;
     const char *data, *compute_class;
     const char *model, *length; /* in words; an empty model is not shown */
+    const char *best_by;        /* --keep-best: the value and direction; NULL or empty: not given */
+    uint32_t patience;          /* --patience; 0: not given */
 } gw_event_start;
 /* The resources that the peer is about to use. The event comes before they are used, so that a peer that
  * is killed for lack of memory has told. The job's id is not known yet. */

@@ -143,7 +143,11 @@ typedef struct gw_node_snapshot {
 
     bool disk_fails;          /* checkpoints cannot be written or read on this peer's disk */
     uint64_t checkpoint_step; /* the newest complete checkpoint; UINT64_MAX = none */
-    double checkpoint_age_s;  /* time since it became complete; without one, since this process started */
+    /* --keep-best: the value and direction; "" = not given. --patience; 0 = not given. */
+    char best_by[GW_BEST_BY_BYTES];
+    uint32_t patience;
+    gw_best best;
+    double checkpoint_age_s; /* time since it became complete; without one, since this process started */
 
     uint64_t counter[GW_COUNTERS];
     uint64_t packets[GW_PACKET_VERDICTS]; /* gossip packets received, by verdict */

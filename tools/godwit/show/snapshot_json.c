@@ -21,6 +21,18 @@ static json_t *peer_object(const gw_snapshot_peer *peer) {
     return object;
 }
 
+/* The best evaluated state: its step and value, whether it is kept, and the evaluations without a better one. */
+static json_t *best_object(const gw_node_snapshot *s) {
+    json_t *object = json_object();
+    gw_json_text(object, "by", s->best_by);
+    gw_json_step(object, "step", s->best.any ? s->best.step : UINT64_MAX);
+    if (s->best.any) gw_json_real(object, "value", s->best.value);
+    gw_json_step(object, "kept_step", s->best.kept.step > 0 ? s->best.kept.step : UINT64_MAX);
+    gw_json_count(object, "evaluations_since", s->best.waited);
+    if (s->patience > 0) gw_json_count(object, "patience", s->patience);
+    return object;
+}
+
 static json_t *checkpoint_object(const gw_snapshot_checkpoint *checkpoint) {
     json_t *object = json_object();
     gw_json_step(object, "step", checkpoint->step);
@@ -101,6 +113,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_flag(root, "disk_writable", !s->disk_fails);
     gw_json_step(root, "checkpoint_step", s->checkpoint_step);
     gw_json_real(root, "checkpoint_age_s", s->checkpoint_age_s);
+    if (s->best_by[0] != '\0') json_object_set_new(root, "best", best_object(s));
 }
 
 char *gw_snapshot_json(const gw_node_snapshot *snapshot) {

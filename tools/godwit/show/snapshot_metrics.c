@@ -245,6 +245,10 @@ static void state(FILE *out, const gw_node_snapshot *s) {
           !s->disk_fails);
     if (s->checkpoint_step != UINT64_MAX)
         gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
+    if (s->best.any) {
+        gauge(out, "best_value", "Best value of an evaluation so far (--keep-best).", s->best.value);
+        gauge(out, "best_step", "Steps done in the state with the best value.", (double)s->best.step);
+    }
     gauge(out, "checkpoint_age_seconds",
           "Time since the newest checkpoint became complete; without one, since this process started.",
           s->checkpoint_age_s);

@@ -135,6 +135,37 @@ static void add_candidates(source *s, const gw_catalog *catalog) {
     }
 }
 
+/* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint with such a record names. */
+static bool choose_best(source *s, gw_err *err) {
+    gw_checkpoint_ref best = {0};
+    const gw_manifest *by = NULL;
+    double value = 0;
+    for (uint32_t i = 0; i < s->candidate_count && best.step == 0; i++) {
+        by = s->candidates[i];
+        best = gw_manifest_best(by, &value);
+    }
+    if (s->candidate_count == 0) return true;
+    if (best.step == 0)
+        return gw_fail(
+            err, GW_E_NOTFOUND,
+            "no checkpoint here tells which state is the best: 'godwit run --keep-best REPORT' has "
+            "it recorded");
+    for (uint32_t i = 0; i < s->candidate_count; i++) {
+        if (s->candidates[i]->step != best.step || !gw_hash_equal(&s->candidates[i]->root, &best.root))
+            continue;
+        s->candidates[0] = s->candidates[i];
+        s->candidate_count = 1;
+        if (s->program != NULL)
+            fprintf(stderr, "%s: the best state by %s is that of step %llu: %.9g\n", s->program, by->best_by,
+                    (unsigned long long)best.step, value);
+        return true;
+    }
+    return gw_fail(err, GW_E_NOTFOUND,
+                   "the best state by %s is that of step %llu, of which there is no manifest here: give the "
+                   "directories of the other peers too",
+                   by->best_by, (unsigned long long)best.step);
+}
+
 static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_checkpoint_choice *choice,
                         const char *program, gw_err *err) {
     bool named = choice->place.from != NULL;
@@ -158,7 +189,7 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_c
     if (!find_jobs(s, choice, err)) return false;
     for (uint32_t c = 0; c < s->catalog_count; c++) add_candidates(s, &s->catalogs[c]);
     gw_catalog_order(s->candidates, s->candidate_count);
-    return true;
+    return !choice->best || choose_best(s, err);
 }
 
 /* Connects to a peer that runs in one of the directories. It tries once. */

@@ -15,6 +15,7 @@ typedef struct gw_checkpoint_choice {
     const char *job_name; /* the name of its job; NULL = any */
     const char *job;      /* the first digits of its job's id (gw_checkpoint_is_job); NULL = any job */
     uint64_t step;        /* its step; GW_CHECKPOINT_NEWEST = the newest whole checkpoint */
+    bool best;            /* that of the best evaluated state (--keep-best), and no other one */
     gw_client_place
         place; /* a running peer that is asked for what is not in the directories; `from` may be NULL */
 } gw_checkpoint_choice;

@@ -35,7 +35,7 @@ typedef struct arguments {
     gw_checkpoint_choice choice;
 } arguments;
 
-enum { KEY_TO = 256, KEY_STEP, KEY_JOB, KEY_TENSORS, KEY_DTYPE, KEY_TOKENIZER, KEY_FORCE };
+enum { KEY_TO = 256, KEY_STEP, KEY_JOB, KEY_TENSORS, KEY_DTYPE, KEY_TOKENIZER, KEY_FORCE, KEY_BEST };
 
 static const struct argp_option export_options[] = {
     {"to", KEY_TO, "FILE", 0,
@@ -43,6 +43,7 @@ static const struct argp_option export_options[] = {
      "config.json beside them; -: to standard output (" WEIGHTS ")",
      0},
     {"step", KEY_STEP, "N", 0, "Take the checkpoint of step N (the newest that is whole)", 0},
+    {"best", KEY_BEST, 0, 0, "Take the checkpoint of the best evaluation (godwit run --keep-best)", 0},
     {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {"tensors", KEY_TENSORS, "LIST", 0,
      "Write these tensors, under the job's own names: names and patterns separated by commas "
@@ -96,6 +97,9 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
                        arg);
         a->choice.job = arg;
         return 0;
+    case KEY_BEST:
+        a->choice.best = true;
+        return 0;
     case KEY_STEP:
         a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
@@ -116,6 +120,8 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         a->dir_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_SUCCESS:
+        if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)
+            argp_error(state, "--best and --step exclude each other: give one of them");
         if (a->tokenizer != NULL && a->tensors != NULL)
             argp_error(state,
                        "--tokenizer goes along with a gpt for transformers, which --tensors does not write");

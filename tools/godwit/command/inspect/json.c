@@ -12,6 +12,16 @@ static json_t *summary(const gw_manifest *m) {
     gw_json_count(object, "created_ms", m->created_ms);
     gw_json_count(object, "chunks", m->chunk_count);
     gw_json_count(object, "view_number", m->epoch);
+    if (m->best_by[0] != '\0') {
+        json_t *best = json_object();
+        double value;
+        const gw_checkpoint_ref one = gw_manifest_best(m, &value);
+        gw_json_text(best, "by", m->best_by);
+        gw_json_step(best, "step", one.step > 0 ? one.step : UINT64_MAX);
+        if (one.step > 0) gw_json_real(best, "value", value);
+        gw_json_count(best, "evaluations_since", m->best.waited);
+        json_object_set_new(object, "best_state", best);
+    }
     return object;
 }
 
@@ -21,6 +31,9 @@ json_t *gw_inspect_json_catalog(const char *where, const gw_catalog *catalog, co
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         json_t *one = summary(&catalog->good[i]);
         gw_json_count(one, "chunks_here", here[i]);
+        const char *by;
+        double value;
+        gw_json_flag(one, "best", gw_catalog_is_best(catalog, &catalog->good[i], &by, &value));
         json_array_append_new(good, one);
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) {

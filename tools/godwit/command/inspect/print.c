@@ -120,6 +120,9 @@ void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *ca
         fprintf(out, " %s  %s %9s %9s  %s", id, root, size_text(m->state_bytes, size), held,
                 time_text(m->created_ms, when));
         print_parent(out, ", from ", m, "");
+        const char *by;
+        double value;
+        if (gw_catalog_is_best(catalog, m, &by, &value)) fprintf(out, ", the best by %s: %.7g", by, value);
         fputs("\n", out);
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) fprintf(out, "damaged: %s\n", catalog->bad[i].err.text);
@@ -193,6 +196,20 @@ static void print_chunks(FILE *out, const gw_inspect_report *report) {
     print_others(out, report);
 }
 
+/* Prints what the manifest records of the best evaluated state up to its own. */
+static void print_best(FILE *out, const gw_manifest *m) {
+    double value;
+    const gw_checkpoint_ref best = gw_manifest_best(m, &value);
+    if (m->best_by[0] == '\0') return;
+    if (best.step == 0)
+        fprintf(out, "best         none of %s yet", m->best_by);
+    else
+        fprintf(out, "best         step %" PRIu64 ", %s %.9g", best.step, m->best_by, value);
+    if (m->best.waited > 0)
+        fprintf(out, "; %u evaluation%s since then", m->best.waited, plural(m->best.waited));
+    fputs("\n", out);
+}
+
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
     const gw_manifest *m = report->manifest;
     char root[GW_HASH_TEXT], id[17], size[SIZE_TEXT], when[TIME_TEXT];
@@ -207,6 +224,7 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
     if (m->epoch != 0) fprintf(out, ", in view %" PRIu64, m->epoch);
     fputs("\n", out);
     print_parent(out, "went on from ", m, "\n");
+    print_best(out, m);
     for (uint32_t i = 0; i < m->param_count; i++) {
         fputs(i == 0 ? "parameters   " : "             ", out);
         print_safe(out, m->params[i].name, 24);

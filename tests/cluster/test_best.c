@@ -1,0 +1,128 @@
+/* --keep-best and --patience: whatever dies, the same checkpoint is kept as the best one, and the job ends at the same
+ * step. */
+#include "tests/cluster/lab.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS  "digits --samples 6000 --hidden 24 --workers 1 --epochs 30 --checkpoint-every 7 --keep 1"
+#define PATIENT DIGITS " --keep-best test_accuracy --patience 3"
+
+enum { MOST_BYTES = 1 << 20 };
+
+/* The step of the best evaluation that a peer has shown, and the last step. */
+static uint64_t best_step_of(const lab_peer *peer, uint64_t *last) {
+    uint64_t best = 0;
+    double accuracy = -1;
+    size_t i;
+    json_t *event;
+    json_array_foreach(peer->events, i, event) {
+        if (strcmp(lab_text(event, "event"), "step") != 0) continue;
+        const json_t *value = json_object_get(json_object_get(event, "report"), "test_accuracy");
+        *last = lab_number(event, "step");
+        if (value == NULL || json_number_value(value) <= accuracy) continue;
+        accuracy = json_number_value(value);
+        best = *last;
+    }
+    return best;
+}
+
+static const char *root_at(const lab_peer *peer, uint64_t step) {
+    size_t i;
+    json_t *event;
+    json_array_foreach(peer->events, i, event) if (strcmp(lab_text(event, "event"), "checkpoint") == 0 &&
+                                                   lab_number(event, "step") == step) return lab_text(event,
+                                                                                                      "root");
+    cr_assert_fail("there is no checkpoint of step %llu", (unsigned long long)step);
+    return NULL;
+}
+
+/* What export --best writes of a directory; the caller frees it. */
+static char *exported(const lab *l, const char *dir, size_t *length) {
+    char command[2 * LAB_PATH + 60], path[LAB_PATH + 20];
+    snprintf(path, sizeof path, "%s/best.safetensors", l->dir);
+    snprintf(command, sizeof command, "export --best --force --to %s %s", path, dir);
+    cr_assert_eq(lab_command(command), 0, "%s", command);
+    FILE *file = fopen(path, "rb");
+    char *bytes = malloc(MOST_BYTES);
+    cr_assert(file != NULL && bytes != NULL);
+    *length = fread(bytes, 1, MOST_BYTES, file);
+    cr_assert_eq(fclose(file), 0);
+    cr_assert(*length > 0 && *length < MOST_BYTES);
+    return bytes;
+}
+
+Test(best, is_the_same_bytes_whatever_dies_and_the_job_ends_at_one_step) {
+    lab *l = lab_open();
+    uint64_t last = 0, flock_last;
+    size_t length, other_length;
+    lab_peer *alone = lab_start(l, "alone", NULL, PATIENT), *peers[3];
+    const char *right = lab_state(l, alone, "done");
+    uint64_t best = best_step_of(alone, &last);
+    cr_assert(best > 14 && last > best && last < 400, "best %llu, last %llu", (unsigned long long)best,
+              (unsigned long long)last);
+    char *bytes = exported(l, alone->dir, &length);
+
+    /* The state is that of a run that ends there. */
+    char args[sizeof DIGITS + 40];
+    snprintf(args, sizeof args, DIGITS " --steps %llu", (unsigned long long)best);
+    cr_expect_str_eq(lab_undisturbed(l, args), root_at(alone, best));
+
+    /* The leader dies, then all do, after the best evaluation too. */
+    lab_flock(l, 3, PATIENT, peers);
+    lab_wait_step(l, peers[0], 20);
+    uint32_t leader = lab_leader(peers, 3), rest = leader == 0 ? 1 : 0;
+    lab_kill(l, peers[leader]);
+    lab_wait_step(l, peers[rest], best > 40 ? best - 20 : 30);
+    for (uint32_t i = 0; i < 3; i++)
+        if (i != leader) lab_kill(l, peers[i]);
+    lab_flock(l, 3, PATIENT, peers);
+    lab_wait_step(l, peers[0], best + 3);
+    for (uint32_t i = 0; i < 3; i++) lab_kill(l, peers[i]);
+    lab_flock(l, 3, PATIENT, peers);
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_expect_str_eq(lab_state(l, peers[i], "done"), right, "peer %u", i);
+        best_step_of(peers[i], &flock_last);
+        cr_expect_eq(flock_last, last, "peer %u", i);
+        char *other = exported(l, peers[i]->dir, &other_length);
+        cr_expect(other_length == length && memcmp(other, bytes, length) == 0, "peer %u", i);
+        free(other);
+    }
+    free(bytes);
+    lab_close(l);
+}
+
+static void expect_refused(lab *l, const char *args, const char *part) {
+    lab_peer *peer = lab_launch(l, "refused", NULL, NULL, args);
+    cr_expect_eq(lab_end(l, peer), 2);
+    cr_expect(peer->stderr_text != NULL && strstr(peer->stderr_text, part) != NULL, "'%s' is not in: %s",
+              part, peer->stderr_text != NULL ? peer->stderr_text : "");
+}
+
+/* --keep-best changes no byte and no job; --patience makes another job. */
+Test(best, is_a_rule_of_the_run_and_patience_is_of_the_job) {
+    lab *l = lab_open();
+    lab_peer *plain = lab_start(l, "one", NULL, DIGITS " --steps 30");
+    char right[80];
+    snprintf(right, sizeof right, "%s", lab_state(l, plain, "done"));
+    lab_peer *keeps = lab_start(l, "two", NULL, DIGITS " --steps 30 --keep-best test_loss");
+    cr_expect_str_eq(lab_state(l, keeps, "done"), right);
+    cr_expect_str_eq(lab_text(lab_last(keeps, "start"), "job_id"),
+                     lab_text(lab_last(plain, "start"), "job_id"));
+    cr_expect_str_eq(lab_text(lab_last(keeps, "start"), "keep_best"), "test_loss:min");
+    expect_refused(l, DIGITS " --keep-best test_los", "did you mean 'test_loss'?");
+    expect_refused(l, DIGITS " --keep-best test_loss:most", "is followed by ':min'");
+    expect_refused(l, DIGITS " --patience 3", "needs --keep-best");
+    expect_refused(l, "synthetic --keep-best loss", "makes no evaluation");
+    char command[2 * LAB_PATH];
+    snprintf(command, sizeof command, "export --best --to %s/none.safetensors %s", l->dir, plain->dir);
+    cr_expect_eq(lab_command(command), 1);
+    lab_peer *impatient =
+        lab_launch(l, "two", NULL, NULL, DIGITS " --steps 30 --keep-best test_loss --patience 2");
+    cr_expect_eq(lab_end(l, impatient), 2);
+    cr_expect(strstr(impatient->stderr_text, "patience=not given, here 2 test_loss:min") != NULL, "%s",
+              impatient->stderr_text);
+    lab_close(l);
+}
