@@ -168,6 +168,7 @@ static bool read_data(const gw_params *params, digits_job *job, gw_err *err) {
 }
 
 static uint64_t steps_for(uint64_t images, uint64_t batch) {
+    GW_ASSERT(batch > 0);
     return (images + batch - 1) / batch;
 }
 

@@ -597,7 +597,7 @@ static bool read_options(const gw_params *params, gpt_job *job, requests *r, gw_
 
 /* Reads options and files. Slow checks come last, since quick ones find most mistakes. */
 static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job *job, gw_err *err) {
-    requests requested;
+    requests requested = {0};
     return read_options(params, job, &requested, err) && gw_blas_check(err) &&
            open_files(params, first, job, err) && fit_vocabulary(params, &requested, job, err) &&
            check_init(params, first, job, err) && fit_length(params, &requested, job, err) &&
@@ -606,7 +606,7 @@ static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job
 
 bool gw_gpt_job_check(const gw_params *params, gw_err *err) {
     gpt_job *job = calloc(1, sizeof *job);
-    requests requested;
+    requests requested = {0};
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
     bool good = read_options(params, job, &requested, err);
     gpt_close(job);

@@ -147,7 +147,7 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
     gw_metrics_file found = *file;
     struct stat stat;
     uint64_t whole, rows, begin, step;
-    bool stays;
+    bool stays = false;
     if (fstat(file->fd, &stat) != 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
     if (!find_begin(file, 0, (uint64_t)stat.st_size + 1, &whole, err)) return false;
     if (!scan_header(&found, whole, &rows, err)) return false;

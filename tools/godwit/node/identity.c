@@ -57,6 +57,7 @@ static const char file_prefix[] = "file:";
  * option changes the bits of a first shard, and jobs with float sums name the build where others name a
  * compute class. */
 static bool is_consequence(const char *name, const char *other) {
+    GW_ASSERT(name != NULL);
     return strcmp(name, "probe") == 0 ||
            (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "kernels") == 0));
 }

@@ -308,6 +308,7 @@ static bool is_same_tensor(const gw_tensor *one, const gw_tensor *other) {
 }
 
 static const gw_tensor *tensor_named(const gw_manifest *manifest, const char *name) {
+    GW_ASSERT(manifest->tensor_count == 0 || manifest->tensors != NULL);
     for (uint32_t i = 0; i < manifest->tensor_count; i++)
         if (strcmp(manifest->tensors[i].name, name) == 0) return &manifest->tensors[i];
     return NULL;
