@@ -255,6 +255,7 @@ void gw_flock_start_together(gw_flock *flock) {
     for (uint32_t i = 0; i < flock->count; i++) {
         start_with(flock, i, 0);
         members[i] = *gw_gossip_self(flock->peers[i].gossip);
+        members[i].name = NULL; /* that of the peer's own memory; the others have not heard it */
     }
     GW_ASSERT(gw_gossip_roster_create(members, flock->count, &flock->roster, &err));
     free(members);
