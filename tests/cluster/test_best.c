@@ -126,3 +126,35 @@ Test(best, is_a_rule_of_the_run_and_patience_is_of_the_job) {
               impatient->stderr_text);
     lab_close(l);
 }
+
+static bool is_copied(const json_t *event, const void *context) {
+    (void)context;
+    const char *text = json_string_value(json_object_get(event, "text"));
+    return text != NULL && strstr(text, "the best state, of step") != NULL &&
+           strstr(text, "has been copied here") != NULL;
+}
+
+/* The first evaluation is the best one in this run, so that its checkpoint is older than the second peer. */
+Test(best, a_peer_that_joins_later_gets_its_copy) {
+    lab *l = lab_open();
+    size_t length, other_length;
+    const char *args =
+        "digits --samples 6000 --hidden 24 --workers 1 --epochs 100000 --checkpoint-every 50 --keep 1 "
+        "--keep-best test_loss:max --replicas 2";
+    lab_peer *first = lab_start(l, "first", NULL, args);
+    lab_wait_step(l, first, 60);
+    lab_peer *second = lab_start(l, "second", first, args);
+    lab_wait(l, second, is_copied, NULL, "the copy of the best state");
+    char *bytes = exported(l, first->dir, &length);
+    lab_kill(l, first);
+    lab_wait_view(l, second, 1);
+    lab_mark(l, second);
+    lab_wait_event(l, second, "checkpoint"); /* what is not retained has been deleted */
+    lab_wait_event(l, second, "step");
+    lab_kill(l, second);
+    char *other = exported(l, second->dir, &other_length);
+    cr_expect(other_length == length && memcmp(other, bytes, length) == 0);
+    free(other);
+    free(bytes);
+    lab_close(l);
+}

@@ -32,6 +32,7 @@
 #include "tools/godwit/show/repeats.h"
 #include "tools/godwit/watch/loop_watch.h"
 #include "tools/godwit/work/load.h"
+#include "tools/godwit/work/mirror.h"
 #include "tools/godwit/work/report.h"
 
 /* The brain, and what its last actions have established. */
@@ -91,6 +92,7 @@ struct gw_node {
     gw_fetcher fetcher;
     gw_server server;
     gw_loader loader;
+    gw_mirror *mirror; /* NULL = no --keep-best */
     gw_reduction reduction;
     gw_node_gpu gpu;
     gw_memory_plan memory;

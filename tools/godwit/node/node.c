@@ -172,6 +172,11 @@ static void look_at_work(void *context) {
     gw_watchdog_look(&node->progress.dog, now);
     gw_progress_look(&node->progress);
     if (node->result.finished || report_hanging_gpus(node) || report_hanging_shard(node, now)) return;
+    if (node->mirror != NULL) {
+        gw_peer_status status;
+        gw_peer_status_get(node->brain.peer, &status);
+        if (status.has_state) gw_mirror_look(node->mirror, &node->brain.view, &status.best.kept);
+    }
     GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
 }
 

@@ -292,7 +292,15 @@ static bool open_helpers(gw_node *node, gw_err *err) {
     node->compute = gw_helper_open("gw-compute", err);
     if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
     node->stacks = gw_helper_open("gw-stacks", err);
-    return node->stacks != NULL;
+    if (node->stacks == NULL || !node->job.best.rule.on) return node->stacks != NULL;
+    const gw_mirror_options mirror = {.fetcher = &node->fetcher,
+                                      .store = node->store,
+                                      .saver = node->engine.saver,
+                                      .job_id = node->job.id,
+                                      .self = node->self.identity.id,
+                                      .replicas = node->options->replicas};
+    node->mirror = gw_mirror_open(&mirror, err);
+    return node->mirror != NULL;
 }
 
 static void connect_parts(gw_node *node) {
@@ -620,6 +628,7 @@ bool gw_node_close(gw_node *node) {
     ended = gw_payloads_end(engine->payloads, CLOSE_NS);
     gw_helper_close(node->compute);
     gw_helper_close(node->disk);
+    gw_mirror_close(node->mirror);
     gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
