@@ -6,7 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-enum { SEEDS = 100 };
+enum { SEEDS = 200 };
 
 uint32_t canary_seen;
 

@@ -276,6 +276,7 @@ Test(canary_sums, who_runs_alone_stops_for_a_newcomer) {
 Test(canary_sums, members_are_always_arranged_the_same) {
     gw_sim_options options = with_changes();
     options.peers = options.founders = 6;
+    options.change_ms = 250;
     canary_find(&options, " time, and it has not been convicted", arrange_always_the_same);
 }
 

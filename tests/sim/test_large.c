@@ -20,7 +20,7 @@ static unsigned first_leader(const char *trace) {
 
 /* All peers found the job; then its leader and all others except a majority are gone for good at once. */
 Test(large, a_full_view_is_founded_and_its_majority_elects_another) {
-    gw_sim_options options = gw_sim_unset(4);
+    gw_sim_options options = gw_sim_unset(5);
     gw_sim_result result;
     char *trace = NULL, gone[40];
     size_t size;
