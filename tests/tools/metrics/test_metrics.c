@@ -185,13 +185,16 @@ static void refuse(const char *name, gw_code code, const char *words) {
 Test(metrics, a_job_that_goes_on_has_the_rows_of_the_whole_way) {
     gw_metrics_file file;
     gw_err err;
-    write_text("a.csv",
-               HEADER ",loss\n" PARENT(1) ",1\n" PARENT(2) ",2\n" PARENT(3) ",3\n" PARENT(4) ",4\n5,jff");
+    static const char whole[] =
+        HEADER ",loss\n" PARENT(1) ",1\n" PARENT(2) ",2\n" PARENT(3) ",3\n" PARENT(4) ",4\n5,jff";
+    write_text("a.csv", whole);
+    write_text("a.ffffffff.csv", "of an earlier time\n");
     cr_assert(gw_metrics_file_open(scratch_path("a.csv"), JOB, 2, false, &file, &err), "%s", err.text);
     cr_assert_eq(file.last, 2);
     add(&file, 3, "loss=30");
     add(&file, 4, "loss=40");
     gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.ffffffff-2.csv"), whole, "the rows that were cut off are not lost");
     static const char way[] =
         HEADER ",loss\n" PARENT(1) ",1\n" PARENT(2) ",2\n" ROW(3) ",30\n" ROW(4) ",40\n";
     cr_assert_str_eq(content("a.csv"), way);

@@ -124,7 +124,7 @@ static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, g
 
 /* Reads the step of a row, and whether it stays: it is of this job, or of the one from whose state this job goes on
  * and not of a later step. Rows of another job are an error where this job goes on from nothing. */
-static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, bool *stays,
+static bool scan_row(gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, bool *stays,
                      gw_err *err) {
     char line[ROW_BEGIN + 1] = "";
     const char *job;
@@ -134,11 +134,13 @@ static bool scan_row(const gw_metrics_file *file, uint64_t begin, uint64_t end, 
     if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
     bool own = strncmp(job, file->job, strlen(file->job)) == 0;
     *stays = own || *step <= file->first_step;
+    if (!*stays) snprintf(file->cut_job, sizeof file->cut_job, "%s", job);
     if (own || file->first_step > 0) return true;
-    return gw_fail(err, GW_E_INVALID,
-                   "%s: the file holds rows of another job (%.8s, this job is %s); give another file, or "
-                   "remove this one",
-                   file->path, job, file->job);
+    return gw_fail(
+        err, GW_E_INVALID,
+        "%s: the file holds rows of another job (%.8s, this job is %s): give another file, or move "
+        "this one away",
+        file->path, job, file->job);
 }
 
 /* Finds the end of the rows before step `before`, and the last of those rows. It reads from the end of the
@@ -151,12 +153,12 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
     if (fstat(file->fd, &stat) != 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
     if (!find_begin(file, 0, (uint64_t)stat.st_size + 1, &whole, err)) return false;
     if (!scan_header(&found, whole, &rows, err)) return false;
-    if (rows < whole && !scan_row(file, rows, whole, &step, &stays, err)) return false;
+    if (rows < whole && !scan_row(&found, rows, whole, &step, &stays, err)) return false;
     found.last = 0;
     found.end = whole;
     while (found.last == 0 && found.end > rows) {
         if (!find_begin(file, rows, found.end, &begin, err)) return false;
-        if (!scan_row(file, begin, found.end, &step, &stays, err)) return false;
+        if (!scan_row(&found, begin, found.end, &step, &stays, err)) return false;
         if (step < before && stays)
             found.last = step;
         else
@@ -465,9 +467,54 @@ static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
     return true;
 }
 
+/* Opens a new file beside the file of rows: a.csv makes a.0123abcd.csv, or a.0123abcd-2.csv where that exists. Sets *name,
+ * which the caller frees. */
+static int open_copy(const gw_metrics_file *file, char **name, gw_err *err) {
+    enum { MOST = 100 };
+    const char *dot = strrchr(file->path, '.');
+    GW_ASSERT(dot != NULL);
+    for (int i = 1; i < MOST; i++) {
+        char number[8] = "";
+        if (i > 1) snprintf(number, sizeof number, "-%d", i);
+        GW_ASSERT_MEMORY(asprintf(name, "%.*s.%s%s%s", (int)(dot - file->path), file->path, file->cut_job,
+                                  number, dot) >= 0);
+        int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0) return fd;
+        if (errno != EEXIST || i + 1 == MOST) gw_fail_errno(err, errno, "cannot make %s", *name);
+        free(*name);
+        if (errno != EEXIST) break;
+    }
+    *name = NULL;
+    return -1;
+}
+
+/* Keeps a copy of the file before rows of another job are cut off. */
+static bool keep_copy(gw_metrics_file *file, gw_err *err) {
+    char bytes[16384], *name;
+    int to = open_copy(file, &name, err);
+    if (to < 0) return false;
+    bool good = true;
+    ssize_t count;
+    for (off_t at = 0; good && (count = pread(file->fd, bytes, sizeof bytes, at)) != 0; at += count)
+        good = (count > 0 && write_at(to, bytes, (size_t)count, (uint64_t)at)) ||
+               gw_fail_errno(err, errno, "cannot copy %s to %s", file->path, name);
+    if (close(to) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", name);
+    if (good)
+        gw_log(GW_INFO, "metrics",
+               "%s had rows of job %s behind step %" PRIu64
+               ", from which this job goes on; they are in %s now",
+               file->path, file->cut_job, file->first_step, name);
+    else
+        unlink(name);
+    free(name);
+    if (good) file->cut_job[0] = '\0';
+    return good;
+}
+
 bool gw_metrics_file_add(gw_metrics_file *file, const gw_metrics_row *row, gw_err *err) {
     GW_ASSERT(row->step >= 1);
     if (!follow_rotation(file, err)) return false;
+    if (file->cut_job[0] != '\0' && !keep_copy(file, err)) return false;
     if (row->step <= file->last) {
         if (!scan(file, row->step, err)) return false;
         if (ftruncate(file->fd, (off_t)file->end) != 0)

@@ -588,10 +588,11 @@ bool gw_node_open(gw_node *node, gw_err *err) {
         !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err) ||
         !check_begun(node, err))
         return false;
-    if (!begin_metrics(node, err) || !open_saver(node, err) || !open_helpers(node, err)) return false;
+    if (!open_saver(node, err) || !open_helpers(node, err)) return false;
     connect_parts(node);
     gw_publish_start(&node->publisher, &node->memory);
-    return open_network(node, err) && open_brain(node, err) && open_http(&node->http, node->console, err);
+    return open_network(node, err) && open_brain(node, err) && begin_metrics(node, err) &&
+           open_http(&node->http, node->console, err);
 }
 
 bool gw_node_close(gw_node *node) {
