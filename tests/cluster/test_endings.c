@@ -66,6 +66,19 @@ Test(endings, sigterm_alone_and_resume) {
     lab_close(l);
 }
 
+/* In the middle of a long shard: the state before it is looked at, saved and left with, and neither waits for it. */
+Test(endings, sigterm_in_a_long_shard_leaves_at_the_state_before_it) {
+    lab *l = lab_open();
+    lab_peer *peer =
+        lab_start(l, "one", NULL, "synthetic --steps 5 --shards 1 --shard-ms 2500 --workers 1 --grace 100ms");
+    lab_wait_step(l, peer, 1);
+    lab_signal(peer, SIGTERM);
+    cr_expect_eq(lab_end(l, peer), 0);
+    cr_expect_eq(lab_number(lab_last(peer, "done"), "steps"), 1);
+    cr_expect_eq(lab_number(lab_last(peer, "checkpoint"), "step"), 1);
+    lab_close(l);
+}
+
 static bool says_that_it_leaves(const json_t *event, const void *unused) {
     (void)unused;
     const char *text = lab_text(event, "text");

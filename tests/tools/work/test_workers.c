@@ -534,6 +534,24 @@ Test(workers, units_wait_for_shards_and_each_is_done_once) {
     rig_close(&rig);
 }
 
+/* A peer that is asked to leave in the middle of a long shard has its state looked at before that is saved. */
+Test(workers, a_look_at_the_state_does_not_wait_for_shards) {
+    rig_open(&rig, 3, true);
+    gw_state_print print = {0};
+    gw_err err;
+    gw_workers_begin_step(rig.pool, 1);
+    deal(2, 4);
+    rig_wait_inside(&rig, 2);
+    cr_assert(gw_workers_units(rig.pool, GW_UNIT_HASH, &print, &err));
+    expect_all(print);
+    rig.failing_unit = 40;
+    cr_assert_not(gw_workers_units(rig.pool, GW_UNIT_HASH, &print, &err));
+    rig_open_gate(&rig, 2);
+    rig_open_gate(&rig, 3);
+    gw_workers_wait_idle(rig.pool);
+    rig_close(&rig);
+}
+
 Test(workers, each_unit_is_looked_at_before_it_is_applied) {
     rig_open(&rig, 3, false);
     gw_state_print before = {0}, after = {0};

@@ -47,8 +47,7 @@ static bool open_from(gw_node_job *job, gw_err *err) {
         return gw_fail(err, GW_E_INVALID,
                        "job %s: what it records of its place is no line of at most %d bytes", type->name,
                        MOST_PLACE);
-    if (!gw_node_origin_check(origin, plan, err) ||
-        !gw_node_best_choose(job->options, plan, &job->best, err))
+    if (!gw_node_origin_check(origin, plan, err) || !gw_node_best_choose(job->options, plan, &job->best, err))
         return false;
     return !origin->wanted || !origin->known || job->steps > origin->step ||
            gw_fail(err, GW_E_USAGE,

@@ -380,9 +380,14 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
     gw_signals_closing(&node->signals, good ? code : 1);
     free(again->told);
     *again = node->again;
+    bool left = good && node->result.finish == GW_FINISH_LEFT;
     if (!gw_node_close(node) || !sampled) {
         /* A thread cannot be ended from outside; the process can. */
-        gw_log(GW_WARN, "node", "a shard, a driver or a disk does not return: this process ends without it");
+        if (left)
+            gw_log(GW_INFO, "node", "what this peer still does is given up: the process ends without it");
+        else
+            gw_log(GW_WARN, "node",
+                   "a shard, a driver or a disk does not return: this process ends without it");
         gw_display_flush(console->display, FLUSH_NS);
         _exit(good ? code : 1);
     }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define CLOSE_NS         UINT64_C(2000000000)
+#define LEFT_NS          UINT64_C(200000000) /* after leaving: nobody needs what is still computed */
 #define PAYLOAD_SPARE_NS UINT64_C(10000000000)
 /* Up to this size every peer keeps the whole state, so that a model can be taken from any one of them. */
 #define SMALL_STATE_BYTES ((uint64_t)256 << 20)
@@ -620,9 +621,13 @@ bool gw_node_close(gw_node *node) {
     if (data_links && atomic_load(&reduction->underway)) gw_reduction_stop(reduction);
     gw_payloads_freeze(engine->payloads);
     if (data_links) gw_data_links_abandon(data_links, NULL); /* ends the reads that workers wait for */
-    bool ended = gw_workers_end(engine->workers, CLOSE_NS);
+    bool left = node->result.finish == GW_FINISH_LEFT;
+    bool ended = gw_workers_end(engine->workers, left ? LEFT_NS : CLOSE_NS);
     gw_claim_journal_clear(claims); /* no shard is to blame, even if one still runs */
-    if (!ended) return false;
+    if (!ended) {
+        gw_metrics_close(node->metrics); /* writes the rows that wait */
+        return false;
+    }
     /* The network closes before the helpers: one of them may be fetching a state from a silent peer. */
     gw_network_close(&node->network);
     if (!gw_service_close(node->service)) return false;
