@@ -213,13 +213,62 @@ static bool take(gw_directory *directory, int fd, gw_err *err) {
     return false;
 }
 
+static bool has_marker(int folder, const char *name) {
+    int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool has = fd >= 0 && is_file(fd, GW_DIRECTORY_MARKER);
+    if (fd >= 0) close(fd);
+    return has;
+}
+
+/* Refuses a folder inside a directory of Godwit: whoever names one has gone a level too deep. */
+static bool check_above(const char *given, gw_err *err) {
+    char above[GW_PATH_BYTES];
+    size_t length = strlen(given);
+    while (length > 1 && given[length - 1] == '/') length--;
+    while (length > 0 && given[length - 1] != '/') length--;
+    if (!gw_durable_path(above, err, "%.*s", length > 0 ? (int)length : 1, length > 0 ? given : "."))
+        return false;
+    return !has_marker(AT_FDCWD, above) ||
+           gw_fail(err, GW_E_DENIED,
+                   "%s is inside of %s, a directory of Godwit: give that, or name another --dir", given,
+                   above);
+}
+
+/* Refuses a folder with other things in it, one of which is a directory of Godwit: whoever names it has
+ * not gone deep enough, and a peer beside that one would begin the job anew. */
+static bool check_below(const char *given, int folder, gw_err *err) {
+    int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = again >= 0 ? fdopendir(again) : NULL;
+    if (list == NULL) {
+        gw_fail_errno(err, errno, "cannot read the folder %s", given);
+        if (again >= 0) close(again);
+        return false;
+    }
+    bool good = true;
+    for (struct dirent *entry; good && (entry = readdir(list)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            has_marker(folder, entry->d_name))
+            good =
+                gw_fail(err, GW_E_DENIED,
+                        "%s holds %s/%s, a directory of Godwit: give that, or a new one beside it, by --dir",
+                        given, given, entry->d_name);
+    closedir(list);
+    return good;
+}
+
 bool gw_directory_open(const char *given, gw_directory *directory, gw_err *err) {
     owner found;
     int fd;
     *directory = (gw_directory){.fd = -1};
     if (!gw_durable_path(directory->path, err, "%s", given) || !look(given, &fd, &found, err)) return false;
+    if (found != GODWIT && !check_above(given, err)) {
+        if (fd >= 0) close(fd);
+        return false;
+    }
     if (found != OTHERS) return take(directory, fd, err);
+    bool inner = has_marker(fd, GW_DIRECTORY_INNER), good = inner || check_below(given, fd, err);
     close(fd);
+    if (!good) return false;
     if (!gw_durable_path(directory->path, err, "%s/" GW_DIRECTORY_INNER, given) ||
         !look(directory->path, &fd, &found, err))
         return false;

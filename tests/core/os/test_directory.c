@@ -67,6 +67,17 @@ Test(directory, in_a_folder_with_other_things_it_has_one_of_its_own) {
     expect_refused("taken", "name a missing or an empty folder by --dir");
 }
 
+Test(directory, a_level_too_high_or_too_deep_is_refused) {
+    scratch_make_folder("host");
+    expect_taken("host/run", "host/run");
+    scratch_make_folder("host/run/chunks");
+    expect_refused("host", "host/run, a directory of Godwit: give that");
+    expect_refused("host/run/chunks", "is inside of");
+    expect_refused("host/run/new", "is inside of");
+    expect_taken("host/run", "host/run");
+    expect_taken("host/other/", "host/other/");
+}
+
 Test(directory, one_of_an_older_build_is_recognized_by_its_key) {
     scratch_make_folder("old");
     scratch_write_text("old/lock", "17\n");
