@@ -75,6 +75,8 @@ void flock_start(flock *f, uint32_t i) {
     p->config.incarnation = (gw_incarnation){.boot = p->config.incarnation.boot + 1, .nonce = 77 + f->serial};
     p->config.checkpoint_steps = f->checkpoint_steps;
     p->config.verify = f->verify;
+    p->config.best = (gw_best_rule){.on = f->values != NULL, .patience = f->patience};
+    p->config.best_by = "value:min";
     gw_inventory inventory = {.epoch = p->saved_epoch,
                               .step = p->saved_step,
                               .root = p->saved_root,

@@ -170,11 +170,13 @@ typedef struct flock {
     gw_quorum quorum;
     uint64_t steps, checkpoint_steps;
 
-    uint32_t verify;                 /* --verify, in millionths */
-    uint64_t stop_step;              /* the job's scalars end it after this many steps; 0 = never */
-    bool (*cut)[FLOCK_MOST];         /* no link between the two, datagrams pass */
-    bool (*parted)[FLOCK_MOST];      /* datagrams do not pass either */
-    bool (*unheard)[FLOCK_MOST];     /* from one to the other: its datagrams are lost, links stand */
+    uint32_t verify;             /* --verify, in millionths */
+    uint64_t stop_step;          /* the job's scalars end it after this many steps; 0 = never */
+    const double *values;        /* --keep-best: the value of each step, all being evaluations; NULL = off */
+    uint32_t patience;           /* --patience */
+    bool (*cut)[FLOCK_MOST];     /* no link between the two, datagrams pass */
+    bool (*parted)[FLOCK_MOST];  /* datagrams do not pass either */
+    bool (*unheard)[FLOCK_MOST]; /* from one to the other: its datagrams are lost, links stand */
     bool (*data_broken)[FLOCK_MOST]; /* reductions with both fail; control links stand */
     bool (*data_lost)[FLOCK_MOST];   /* no data link stands between the two, and both worlds say so */
     const gw_peer_id *blobs_lost;    /* nobody hears what this peer gossips of itself but that it lives */

@@ -189,6 +189,8 @@ void flock_apply(flock *f, uint32_t i, const gw_action *a) {
                        .outcome = GW_DONE,
                        .applied.fingerprint = p->state,
                        .applied.stop = f->stop_step != 0 && p->step >= f->stop_step};
+    event.applied.evaluated = f->values != NULL;
+    if (f->values != NULL) event.applied.value = f->values[a->step];
     flock_post(f, i, 2000000 + p->apply_ns, event);
 }
 
