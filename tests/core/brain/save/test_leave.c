@@ -32,7 +32,10 @@ static void leave_within_long_steps(uint32_t count, bool saved) {
         step[i] = f.peers[i].brain->state.step;
         flock_tell(&f, i, (gw_event){.kind = GW_EV_LEAVE});
     }
+    const uint64_t told_ns = f.now;
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    cr_assert_lt(f.now, told_ns + 20 * SECOND, "no step is begun only to be left: %.1f s",
+                 (double)(f.now - told_ns) / SECOND);
     for (uint32_t i = 0; i < count; i++) {
         cr_assert_eq(f.peers[i].finish, GW_FINISH_LEFT, "%s", f.peers[i].finish_text);
         cr_assert_gt(f.peers[i].saved_step, step[i], "%s", f.peers[i].finish_text);
