@@ -1,7 +1,9 @@
 """PyTorch programs: the same bytes alone, with any number of workers and peers, and whatever dies."""
 
+import json
 import os
 import re
+import struct
 import subprocess
 import sys
 
@@ -11,6 +13,7 @@ sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
 import tap  # noqa: E402
 
 BYTES = os.path.join(peers.EXAMPLES, "bytes.py")
+IMAGES = os.path.join(peers.EXAMPLES, "images.py")
 PICTURES = os.path.join(peers.PROGRAMS, "pictures.py")
 
 
@@ -32,6 +35,7 @@ class SameBytes(peers.Case):
         arguments = [7]
         state = self.state("one", PICTURES, arguments, ("--workers", "1"))
         self.assertRegex(self.output, r"finished 7 \S+ 0.0025 None True 7 7")
+        self.export()
         marks = os.path.join(self.folder, "marks")
         workers = ["shard 1 2", "shard 1 3", "shard 4 0", "once 2", "once 5", "after 3"]
         self.assertEqual(
@@ -46,14 +50,35 @@ class SameBytes(peers.Case):
         for peer, end in zip(flock, ends):
             if end == 0:
                 self.assertEqual(peers.state_of(peer.output), state)
+        stop = peers.kills(os.path.join(self.folder, "stop"), "stop shard 3 2")
+        halves = self.peer("halves", PICTURES, arguments, ("--workers", "2"), **stop)
+        halves.end()
+        self.assertIn("this peer leaves", halves.output)
+        self.assertEqual(self.state("halves", PICTURES, arguments, ("--workers", "1")), state)
 
-    def test_a_stopped_program_resumes_with_other_workers_to_the_same_state(self):
-        state = self.state("through", PICTURES, [7], ("--workers", "2"))
-        marks = peers.kills(os.path.join(self.folder, "marks"), "stop after 3")
-        peer = self.peer("halves", PICTURES, [7], ("--workers", "2"), **marks)
-        peer.end()
-        self.assertNotEqual(peers.state_of(peer.output), state, peer.output)
-        self.assertEqual(self.state("halves", PICTURES, [7], ("--workers", "1")), state)
+    def export(self):
+        """Exports the model of the directory `one`, and expects its own names."""
+        file = os.path.join(self.folder, "model.safetensors")
+        subprocess.run([peers.BINARY, "export", os.path.join(self.folder, "one"), "--to", file], check=True)
+        with open(file, "rb") as exported:
+            (length,) = struct.unpack("<Q", exported.read(8))
+            names = set(json.loads(exported.read(length))) - {"__metadata__"}
+        layers = {f"{layer}.{what}" for layer in ("norm", "head", "unused", "frozen") for what in ("weight", "bias")}
+        running = {f"norm.{what}" for what in ("running_mean", "running_var", "num_batches_tracked")}
+        self.assertEqual(names, {"conv.weight"} | layers | running)
+
+
+class Pictures(peers.Case):
+    def test_the_example_of_pictures_has_one_state_alone_and_with_workers(self):
+        for name, count in (("train", 300), ("t10k", 100)):
+            pictures = bytes((i * i // 7) % 251 for i in range(count * 64))
+            with open(os.path.join(self.folder, f"{name}-images-idx3-ubyte"), "wb") as file:
+                file.write(b"\0\0\x08\x03" + struct.pack(">3I", count, 8, 8) + pictures)
+            with open(os.path.join(self.folder, f"{name}-labels-idx1-ubyte"), "wb") as file:
+                file.write(b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(i % 10 for i in range(count)))
+        alone = self.alone(IMAGES, [self.folder, 4])
+        self.assertRegex(alone, "after 4 updates: .* are recognized")
+        self.assertEqual(self.state("two", IMAGES, [self.folder, 4], ("--workers", "2")), peers.state_of(alone))
 
 
 class Direct(peers.Case):

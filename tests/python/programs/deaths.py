@@ -13,7 +13,8 @@ def _parent(pid):
 
 
 def at(*place):
-    """Kills this process or its peer, or asks the peer to leave, where the place is named and this is the first to come here."""
+    """Kills this process where the place is named and this is the first to come here; the peer before it, or asks
+    it to leave, where the name begins with `peer` or `stop`."""
     name = " ".join(map(str, place))
     for one in (name, f"peer {name}", f"stop {name}"):
         if one not in _places:
@@ -22,8 +23,7 @@ def at(*place):
             os.close(os.open(os.path.join(_folder, one), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             continue
-        pid = os.getpid()
         if one != name:  # a worker's parent is the template, whose parent is the peer
-            pid = _parent(_parent(pid))
-        os.kill(pid, signal.SIGTERM if one.startswith("stop ") else signal.SIGKILL)
-        signal.pause()
+            peer = _parent(_parent(os.getpid()))
+            os.kill(peer, signal.SIGTERM if one.startswith("stop ") else signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)

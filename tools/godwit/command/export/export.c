@@ -268,8 +268,10 @@ static void report(const job *j, const gw_manifest *manifest, const gw_overflow 
                 name, s->count, s->count == 1 ? "" : "s", manifest->job_name, s->numbers,
                 s->numbers == 1 ? "" : "s", manifest->step);
     if (s->left_out > 0 && j->a->tensors == NULL)
-        fprintf(j->report, "left out: %u tensor%s with an optimizer's moments, which --tensors all adds\n",
-                s->left_out, s->left_out == 1 ? "" : "s");
+        fprintf(j->report, "left out: %u tensor%s %s, which --tensors all adds\n", s->left_out,
+                s->left_out == 1 ? "" : "s",
+                strcmp(manifest->job_name, "program") == 0 ? "beside the model, such as an optimizer's"
+                                                           : "with an optimizer's moments");
     report_overflow(j, overflow);
     /* the file may be meant for another program, so this is no error */
     if (j->model && j->weights != NULL && strcmp(basename(j->weights), WEIGHTS) != 0)

@@ -39,14 +39,22 @@ static bool is_moment(const gw_tensor *tensor, const gw_tensor *const *sorted, u
     return found != NULL && has_shape_of(tensor, *found);
 }
 
-/* Marks all tensors but the moments. */
+/* Whether a tensor is not a program's model: its name has a colon, behind what it belongs to (the optimizer, a
+ * kept object), or it is the peer's own (kernels/program/README.md). */
+static bool is_beside_model(const gw_manifest *manifest, const gw_tensor *tensor) {
+    return strcmp(manifest->job_name, "program") == 0 &&
+           (strchr(tensor->name, ':') != NULL || strncmp(tensor->name, "godwit.", strlen("godwit.")) == 0);
+}
+
+/* Marks all tensors but the moments, and what a program keeps beside its model. */
 static bool mark_weights(const gw_manifest *manifest, bool *marks, uint32_t *left_out, gw_err *err) {
     const gw_tensor **sorted = calloc(manifest->tensor_count + 1u, sizeof(const gw_tensor *));
     if (sorted == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for %u tensors", manifest->tensor_count);
     for (uint32_t t = 0; t < manifest->tensor_count; t++) sorted[t] = &manifest->tensors[t];
     qsort(sorted, manifest->tensor_count, sizeof(const gw_tensor *), compare_names);
     for (uint32_t t = 0; t < manifest->tensor_count; t++) {
-        marks[t] = !is_moment(&manifest->tensors[t], sorted, manifest->tensor_count);
+        marks[t] = !is_moment(&manifest->tensors[t], sorted, manifest->tensor_count) &&
+                   !is_beside_model(manifest, &manifest->tensors[t]);
         *left_out += !marks[t];
     }
     free(sorted);
