@@ -150,7 +150,7 @@ Test(process, only_a_child_of_that_parent_is_taken_hold_of) {
 static void *start_and_end(void *context) {
     gw_process *process = context;
     const int fds[] = {0, 1};
-    gw_spawn spawn = shell("sleep 1000", fds);
+    gw_spawn spawn = shell("exec sleep 1000", fds);
     gw_err err = {0};
     cr_assert(gw_process_spawn(&spawn, process, &err), "%s", err.text);
     return NULL;
