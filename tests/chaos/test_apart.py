@@ -29,7 +29,18 @@ SEEDS = "10.78.0.1:7117,10.78.0.2:7117"
 
 
 def ip(*words):
-    subprocess.run(("ip", *words), check=True)
+    # With a limit: the kernel may make a command wait while namespaces of other tests are taken down.
+    subprocess.run(("ip", *words), check=True, timeout=LIMIT_S)
+
+
+def describe(process):
+    """Where each thread of a process waits in the kernel."""
+    lines = []
+    for task in sorted(os.listdir(f"/proc/{process.pid}/task")):
+        place = f"/proc/{process.pid}/task/{task}"
+        with contextlib.suppress(OSError), open(f"{place}/comm") as name, open(f"{place}/wchan") as waits:
+            lines.append(f"{name.read().strip()}: {waits.read()}")
+    return ", ".join(lines)
 
 
 class Apart(unittest.TestCase):
@@ -50,7 +61,7 @@ class Apart(unittest.TestCase):
 
     def make_key(self, name):
         path = os.path.join(self.folder, name)
-        subprocess.run((BINARY, "keygen", path), check=True, stdout=subprocess.DEVNULL)
+        subprocess.run((BINARY, "keygen", path), check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
         return path
 
     def drop(self, host, protocol):
@@ -105,7 +116,11 @@ class Apart(unittest.TestCase):
     def end(self):
         for process, _ in self.peers:
             process.kill()
-            process.wait()
+        for process, log in self.peers:
+            try:
+                process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self.fail(f"a killed peer does not end: {describe(process)}; it said: {self.text(log)}")
 
     def kill_peer_of(self, host):
         # `ip netns exec` executes the program in its own place, so that its process is the peer's.
@@ -151,7 +166,8 @@ class Apart(unittest.TestCase):
 
     def test_a_cut_cable_is_no_death(self):
         logs = self.start_both(f"--listen HOST:7117 --join {SEEDS}")
-        self.wait(logs[0], r"view 1\b")
+        for log in logs:  # both have installed it: a proposal for it is told with the words "view 1", too
+            self.wait(log, r"view 1: 2 peers")
         ip("-n", NAMES[0], "link", "set", "eth0", "down")
         for host, log in enumerate(logs):
             self.wait(log, rf"at {re.escape(IPV4[1 - host])}:7117 is unreachable since \d\d:\d\d:\d\d: its process or")
