@@ -371,6 +371,7 @@ int main(int argc, char **argv) {
     char *comma = argc == 2 ? strchr(argv[1], ',') : NULL;
     if (comma == NULL || number == NULL) return 2;
     *comma = '\0';
+    signal(SIGSEGV, SIG_DFL); /* not a sanitizer's */
     folder = argv[1];
     faults = comma + 1;
     forks = strstr(faults, "forks") != NULL;
