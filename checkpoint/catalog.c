@@ -166,19 +166,6 @@ void gw_catalog_order(const gw_manifest **list, uint32_t count) {
     }
 }
 
-const gw_manifest *gw_catalog_newest(const gw_catalog *catalog) {
-    GW_ASSERT(catalog->good_count > 0);
-    const gw_manifest *last = &catalog->good[0], *newest = NULL;
-    for (uint32_t i = 1; i < catalog->good_count; i++)
-        if (catalog->good[i].created_ms > last->created_ms) last = &catalog->good[i];
-    for (uint32_t i = 0; i < catalog->good_count; i++) {
-        const gw_manifest *one = &catalog->good[i];
-        if (!gw_hash_equal(&one->job_id, &last->job_id)) continue;
-        if (newest == NULL || supersedes(one, newest)) newest = one;
-    }
-    return newest;
-}
-
 typedef struct loading {
     gw_io *io;
     gw_catalog *catalog;

@@ -70,8 +70,6 @@ bool gw_catalog_is_best(const gw_catalog *catalog, const gw_manifest *manifest, 
  * which should not happen, the one with the smaller root comes first; a job makes the same choice
  * (core/brain/world.h). */
 void gw_catalog_order(const gw_manifest **list, uint32_t count);
-/* Returns the preferred manifest of the job that was saved last. The catalog must not be empty. */
-const gw_manifest *gw_catalog_newest(const gw_catalog *catalog);
 
 /* Deletes manifests that are no longer needed and collects the chunks that the remaining manifests need.
  *

@@ -4,6 +4,7 @@
 #include "core/record/view.h"
 #include "core/state/layout.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,15 @@ gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value) {
         best->any && best->step == manifest->step; /* it was not known to be whole when it was written */
     *value = itself ? best->value : best->kept_value;
     return itself ? (gw_checkpoint_ref){manifest->step, manifest->root} : best->kept;
+}
+
+bool gw_manifest_is_copy(const gw_manifest *manifest) {
+    char step[24];
+    snprintf(step, sizeof step, "%llu", (unsigned long long)manifest->step);
+    for (uint32_t i = 0; i < manifest->param_count; i++)
+        if (strcmp(manifest->params[i].name, "parent-step") == 0)
+            return strcmp(manifest->params[i].value, step) == 0;
+    return false;
 }
 
 /* Encoding. */

@@ -87,6 +87,10 @@ void gw_manifest_free(gw_manifest *manifest);
  * an earlier one. Step 0: none is known. */
 gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value);
 
+/* Whether a manifest is the copy that a job which goes on from another one (--continue) makes of that one's state: its
+ * parameter "parent-step" is its own step. */
+bool gw_manifest_is_copy(const gw_manifest *manifest);
+
 /* Byte offset of tensor `index` in the state image. It is looked up in a decoded manifest, and added up in
  * others. */
 uint64_t gw_manifest_offset(const gw_manifest *manifest, uint32_t index);

@@ -115,15 +115,6 @@ Test(catalog, retain_quarantines_a_damaged_one_of_another_job_with_a_kept_root) 
     cr_assert_eq(catalog.quarantined_count, 1);
 }
 
-Test(catalog, the_newest_is_of_the_job_that_was_saved_last) {
-    save_at(2000, 30, 0, 30, 7);
-    save_at(3000, 10, 0, 10, 8);
-    save_at(2500, 20, 0, 20, 8);
-    load();
-    cr_assert_eq(catalog.good[0].step, 30);
-    cr_assert_eq(gw_catalog_newest(&catalog)->step, 20);
-}
-
 Test(catalog, an_absent_folder_is_empty) {
     load();
     cr_assert_eq(catalog.good_count + catalog.bad_count, 0);
@@ -152,10 +143,8 @@ Test(catalog, of_one_job_those_of_a_later_view_are_to_go_on_from) {
     load();
     cr_assert_eq(catalog.good_count, 7);
     cr_assert_eq(catalog.good[0].step, 50);
-    cr_assert_eq(gw_catalog_newest(&catalog)->step, 40);
     save_in(saved[0][0], saved[0][1], (uint8_t)saved[0][2]);
     load();
-    cr_assert_eq(gw_catalog_newest(&catalog)->step, 60);
     const gw_manifest *list[8];
     for (uint32_t i = 0; i < 8; i++) list[i] = &catalog.good[7 - i];
     gw_catalog_order(list, 8);

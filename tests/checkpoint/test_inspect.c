@@ -17,6 +17,15 @@ static char folder[256], output[20000];
 static gw_err err;
 static fixture_image *image;
 
+static void save(gw_manifest manifest) {
+    void *bytes;
+    size_t length;
+    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
+    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_catalog_save(gw_io_system(), folder, bytes, length, &err), "%s", err.text);
+    free(bytes);
+}
+
 static void make_checkpoint(fixture_image *of) {
     gw_store *store;
     cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
@@ -27,11 +36,7 @@ static void make_checkpoint(fixture_image *of) {
                                    .length = gw_chunk_length(FIXTURE_STATE_BYTES, i)};
     cr_assert(gw_store_put(store, 1, items, FIXTURE_CHUNKS, &err), "%s", err.text);
     gw_store_close(store);
-    void *bytes;
-    size_t length;
-    cr_assert(gw_manifest_encode(&of->manifest, &bytes, &length, &err), "%s", err.text);
-    cr_assert(gw_catalog_save(gw_io_system(), folder, bytes, length, &err), "%s", err.text);
-    free(bytes);
+    save(of->manifest);
 }
 
 static void setup(void) {
@@ -99,14 +104,16 @@ Test(inspect, a_directory_shows_its_checkpoints_and_the_newest) {
     expect(root);
     expect("step         20");
     expect("lr=0.1");
-    expect("1024x1024");
     expect("3 held, 0 missing, 0 damaged");
     expect("3/3");
+    cr_expect_null(strstr(output, "1024x1024"), "%s", output);
+    cr_assert_eq(inspect(folder, "--tensors"), 0, "%s", output);
+    expect("1024x1024");
 }
 
 Test(inspect, tables_fit_a_terminal) {
     lose_chunk(0);
-    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    cr_assert_eq(inspect(folder, "--tensors"), 0, "%s", output);
     char *rest = strchr(output, '\n') + 1; /* the first line holds the directory's name */
     for (char *line = strtok(rest, "\n"); line != NULL; line = strtok(NULL, "\n"))
         cr_assert_leq(strlen(line), 80, "%s", line);
@@ -123,13 +130,8 @@ Test(inspect, long_names_of_any_script_stay_in_their_column) {
     gw_manifest manifest = image->manifest;
     manifest.tensors = tensors;
     manifest.step = 30;
-    cr_assert(gw_manifest_seal(&manifest, &err), "%s", err.text);
-    void *bytes;
-    size_t length;
-    cr_assert(gw_manifest_encode(&manifest, &bytes, &length, &err), "%s", err.text);
-    cr_assert(gw_catalog_save(gw_io_system(), folder, bytes, length, &err), "%s", err.text);
-    free(bytes);
-    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    save(manifest);
+    cr_assert_eq(inspect(folder, "--tensors"), 0, "%s", output);
     char expected[100] = "  ";
     for (int i = 0; i < 23; i++) strcat(expected, "\xc3\xa9");
     strcat(expected, "... f32  1024x1024 ");
@@ -177,7 +179,7 @@ Test(inspect, missing_and_damaged_chunks_are_named) {
     char path[512];
     fixture_chunk_path(folder, &image->chunks[2], path);
     fixture_damage(path);
-    cr_assert_eq(inspect(folder, NULL), 1, "%s", output);
+    cr_assert_eq(inspect(folder, "--tensors"), 1, "%s", output);
     expect("1 held, 1 missing, 1 damaged");
     expect("chunk 1 (");
     expect("is missing");
@@ -195,6 +197,95 @@ Test(inspect, missing_and_damaged_chunks_are_named) {
     manifest_path(path);
     cr_assert_eq(inspect(path, NULL), 1, "%s", output);
     expect(": 1 chunk damaged: ");
+}
+
+static void expect_before(const char *first, const char *second) {
+    const char *one = strstr(output, first), *other = strstr(output, second);
+    cr_assert(one != NULL && other != NULL && one < other, "'%s' before '%s' in\n%s", first, second, output);
+}
+
+/* Saves another job's checkpoint of the same chunks, with this parameter "parent-step" or without one. */
+static void save_other(uint8_t job, uint64_t step, uint64_t created_ms, const char *parent_step) {
+    const gw_param params[] = {{"parent", "0700"}, {"parent-step", parent_step}};
+    gw_manifest manifest = image->manifest;
+    manifest.job_id = (gw_hash){{job}};
+    manifest.step = step;
+    manifest.created_ms = created_ms;
+    manifest.params = params;
+    manifest.param_count = parent_step != NULL ? 2 : 0;
+    save(manifest);
+}
+
+Test(inspect, the_newest_is_of_the_job_that_was_saved_last) {
+    uint64_t now = image->manifest.created_ms;
+    save_other(8, 5, now + 2000, NULL);
+    save_other(8, 6, now + 1000, NULL);
+    save_other(9, 5, now - 1, NULL);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("took job 08000000 (test), which was saved last; choose another with --job: 07000000 (test)");
+    expect("\nstep         6\n");
+    expect_before("\n        5 ", "\n       20 ");
+    /* the copy of the state that a job goes on from is not saved by it */
+    save_other(10, 20, now + 9000, "20");
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("took job 08000000 (test), which was saved last");
+    save_other(10, 21, now + 9000, "20");
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("took job 0a000000 (test), which was saved last");
+    expect("\nstep         21\n");
+    cr_assert_eq(inspect(folder, "--step=5"), 0, "%s", output);
+    expect("took job 08000000 (test), which was saved last of those with a checkpoint of step 5; choose "
+           "another with --job: 09000000 (test)\n");
+    cr_assert_eq(inspect(folder, "--step=10"), 0, "%s", output);
+    expect("took job 07000000 (test), the only one with a checkpoint of step 10\n");
+    expect("\nThe chosen one:\n\nstep         10\n");
+}
+
+Test(inspect, a_checkpoint_is_chosen_behind_the_directory) {
+    char path[512];
+    save_other(8, 5, image->manifest.created_ms + 2000, NULL);
+    static const struct {
+        const char *end;
+        int code;
+        const char *text;
+    } all[] = {{"@10", 0, "\nstep         10\n"},
+               {"@07:", 0, "\nstep         20\n"},
+               {"@07:10", 0, "\nstep         10\n"},
+               {"@08:10", 1, "there is no checkpoint of step 10; there are those of the steps 5"},
+               {"@0:10", 2, "there are checkpoints of 2 jobs whose ids begin with 0: "}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        snprintf(path, sizeof path, "%s%s", folder, all[i].end);
+        cr_expect_eq(inspect(path, NULL), all[i].code, "%s", output);
+        expect(all[i].text);
+    }
+    cr_assert_eq(inspect(path, "--job=07"), 2, "%s", output);
+    expect("give a step and a job once");
+}
+
+/* A tensor of one F64 is a result of the job. */
+Test(inspect, results_are_values) {
+    static const gw_tensor results[] = {
+        {.name = "loss.validation", .dtype = GW_F64, .role = GW_STATE, .rank = 1, .dim = {1}},
+        {.name = "rate", .dtype = GW_F64, .role = GW_STATE, .rank = 1, .dim = {1}},
+        {.name = "two", .dtype = GW_F64, .role = GW_STATE, .rank = 1, .dim = {2}},
+    };
+    double values[4] = {-3.25, 0.1, 7, 8};
+    gw_hash chunk;
+    gw_blake2b(values, sizeof values, chunk.bytes, sizeof chunk.bytes);
+    gw_store_item item = {.name = chunk, .bytes = values, .length = sizeof values};
+    gw_store *store;
+    cr_assert(gw_store_open(folder, GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
+    cr_assert(gw_store_put(store, 30, &item, 1, &err), "%s", err.text);
+    gw_store_close(store);
+    gw_manifest manifest = image->manifest;
+    manifest.step = 30;
+    manifest.tensors = results;
+    manifest.tensor_count = 3;
+    manifest.chunks = &chunk;
+    manifest.chunk_count = 1;
+    save(manifest);
+    cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
+    expect("\nresults      loss.validation=-3.25  rate=0.1\n");
 }
 
 /* Each peer holds a part of a checkpoint, which is no fault. */

@@ -138,3 +138,21 @@ Test(clients, a_stopped_peer_does_not_keep_a_client_from_what_another_has) {
     must(0, "n.safetensors");
     lab_close(l);
 }
+
+Test(clients, the_first_checkpoint_beside_a_running_peer_is_still_to_come) {
+    lab *l = lab_open();
+    lab_peer *peer =
+        lab_start(l, "early", NULL,
+                  "synthetic --steps 100000000 --shards 8 --shard-ms 2 --workers 1 --checkpoint-every off");
+    lab_wait_event(l, peer, "view");
+    static const char *const commands[] = {"inspect early", "export early", "generate early"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        sh(l, GODWIT_BINARY " %s", commands[i]);
+        must(1, " yet: a peer runs there, and its job saves the first one when the time or the steps of its "
+                "--checkpoint-every have passed");
+    }
+    lab_kill(l, peer);
+    sh(l, GODWIT_BINARY " inspect early");
+    must(1, "early holds no checkpoint\n");
+    lab_close(l);
+}

@@ -1,5 +1,6 @@
 /* A trained language model, out of the checkpoints of real peers. */
 #include "checkpoint/catalog.h"
+#include "core/base/utf8.h"
 #include "core/rng.h"
 #include "kernels/model/gpt/decode.h"
 #include "kernels/model/gpt/file.h"
@@ -121,8 +122,8 @@ Test(gpt, a_part_of_a_checkpoint_is_not_enough) {
         said = output(&code, "cd %s && " GODWIT_BINARY " export p%d 2>&1", l->dir, i);
         if (code == 0) continue;
         cr_expect_eq(code, 1);
-        cr_expect_not_null(strstr(said, "in none of the directories, and there is no peer to ask"),
-                           "%s", said);
+        cr_expect_not_null(strstr(said, "in none of the directories, and there is no peer to ask"), "%s",
+                           said);
         part++;
     }
     cr_expect_geq(part, 2);
@@ -275,7 +276,7 @@ Test(gpt, of_several_jobs_that_which_was_saved_last_is_taken) {
 /* The weights would be lost under the configuration; another model's configuration under this one's. */
 Test(gpt, an_export_overwrites_nothing_of_another_kind) {
     lab *l = lab_open();
-    lab_undisturbed(l, GPT " --updates 1");
+    lab_undisturbed(l, SMALL " --updates 1");
     const char *dir = l->peers[0].dir;
     int code;
 #define EXPORT "cd %s && " GODWIT_BINARY " export %s --to "
@@ -302,7 +303,7 @@ Test(gpt, an_export_overwrites_nothing_of_another_kind) {
 
 Test(gpt, an_export_without_its_configuration_leaves_the_older_weights) {
     lab *l = lab_open();
-    lab_undisturbed(l, GPT " --updates 1");
+    lab_undisturbed(l, SMALL " --updates 1");
     int code;
     output(&code, "cd %s && mkdir -p hf/config.json && echo old > hf/model", l->dir);
     const char *said = output(&code, EXPORT "hf/model 2>&1", l->dir, l->peers[0].dir);
@@ -327,6 +328,36 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     cr_expect_neq(memcmp(one, other, 104), 0);
     output(&code, GENERATE "--temperature x 2>/dev/null", l->dir, dir);
     cr_expect_eq(code, 2);
+    const char *said = output(&code, GODWIT_BINARY " generate %s@7 --tokens 1 2>&1", dir);
+    cr_expect(code == 1 && strstr(said, "there is no checkpoint of step 7;") != NULL, "%s", said);
+    said = output(&code, GODWIT_BINARY " generate %s@2 --step 1 2>&1", dir);
+    cr_expect(code == 2 && strstr(said, "give a step and a job once") != NULL, "%s", said);
+    lab_close(l);
+}
+
+/* A young model draws any bytes, which would steer a terminal. A file gets them as they are. */
+Test(gpt, a_terminal_gets_no_control_characters) {
+    lab *l = lab_open();
+    lab_undisturbed(l, SMALL " --updates 1");
+    int code;
+#define WILD GODWIT_BINARY " generate . --prompt \"$P\" --tokens 300 --temperature 9"
+    const char *said = output(&code,
+                              "cd %s && export P=\"$(printf 'a\\033[2J\\303\\244\\tb')\" && " WILD
+                              " >../file && script -qec '" WILD " 2>&1' /dev/null </dev/null",
+                              l->peers[0].dir);
+    cr_assert_eq(code, 0, "%s", said);
+    cr_expect_eq(strncmp(said, "a?[2J\303\244\tb", 9), 0, "%s", said);
+    size_t wrong, characters = 0;
+    bool control;
+    for (const char *at = said; *at != '\0'; at++, characters++) {
+        if (*at == '\n' || *at == '\r' || *at == '\t') continue;
+        char one[5] = {*at};
+        for (int i = 1; i < 4 && ((unsigned char)at[1] & 0xc0) == 0x80; i++) one[i] = *++at;
+        cr_expect(gw_utf8_is_printable(one, &wrong, &control), "byte %zu", characters);
+    }
+    cr_expect_gt(characters, 100);
+    output(&code, "cd %s && grep -q '\33' file", l->dir);
+    cr_expect_eq(code, 0);
     lab_close(l);
 }
 
@@ -629,7 +660,7 @@ static void set_dropout(gw_manifest *manifest, const void *value) {
 /* Who may write to a directory can make a manifest that fits: no reason to end by an abort. */
 Test(gpt, a_manifest_with_nonsense_in_it_is_refused) {
     lab *l = lab_open();
-    lab_undisturbed(l, GPT " --updates 1");
+    lab_undisturbed(l, SMALL " --updates 1");
     static const char *const values[] = {"nan", "inf", "-1", "x"};
     for (int i = 0; i < 4; i++) {
         int code;

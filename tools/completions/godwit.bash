@@ -141,9 +141,11 @@ _godwit_table() {
         kinds[--tokenizer]='dir'
         ;;
     inspect)
-        offered+=' --cluster= --from= --json -j --key= --help --usage'
+        offered+=' --cluster= --from= --job= --json -j --key= --step= --tensors --help --usage'
         kinds[--cluster]='any'
         kinds[--from]='any'
+        kinds[--job]='any'
+        kinds[--step]='any'
         kinds[--key]='file'
         ;;
     keygen)

@@ -146,8 +146,11 @@ complete -c godwit -n '__godwit_is generate' -l usage -d 'Print a short usage me
 complete -c godwit -n '__godwit_is inspect' -F
 complete -c godwit -n '__godwit_is inspect' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
 complete -c godwit -n '__godwit_is inspect' -l from -x -d 'Ask the running peer that listens on HOST:PORT, its --listen, for what is not in the directories, or for all of it where none is given'
+complete -c godwit -n '__godwit_is inspect' -l job -x -d 'Take the job whose id begins with HEX'
 complete -c godwit -n '__godwit_is inspect' -s j -l json -d 'Print one JSON object'
 complete -c godwit -n '__godwit_is inspect' -l key -r -F -d 'With --from: the key of the peer\'s flock'
+complete -c godwit -n '__godwit_is inspect' -l step -x -d 'Show the checkpoint of step N in full'
+complete -c godwit -n '__godwit_is inspect' -l tensors -d 'Show the tensors too, with their norms'
 complete -c godwit -n '__godwit_is inspect' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is inspect' -l usage -d 'Print a short usage message, and exit'
 

@@ -1,4 +1,5 @@
 /* `godwit generate` continues a text with a trained language model. */
+#include "core/base/utf8.h"
 #include "kernels/device/class.h"
 #include "kernels/math/blas.h"
 #include "tools/godwit/command/commands.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { TOKENS_MOST = 1 << 30 };
 
@@ -60,7 +62,8 @@ static const struct argp_option generate_options[] = {
 static const char generate_doc[] =
     "Prints a text and its continuation by the model of the newest whole checkpoint of a gpt job.\v"
     "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
-    "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers.";
+    "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers. "
+    "DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step and --job do.";
 
 static double number(struct argp_state *state, const char *name, const char *text, double most) {
     char *end;
@@ -116,6 +119,9 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARGS:
         a->dirs = state->argv + state->next;
         a->dir_count = (uint32_t)(state->argc - state->next);
+        if (!gw_checkpoint_choice_take(a->dirs[a->dir_count - 1], &a->choice))
+            argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
+                       a->dirs[a->dir_count - 1]);
         return 0;
     case ARGP_KEY_SUCCESS:
         if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)
@@ -134,18 +140,51 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     }
 }
 
+/* What is written to standard output. On a terminal, which control characters could steer, a character whose bytes come
+ * in several tokens waits until it is complete. */
+typedef struct writer {
+    bool terminal;
+    char pending[4]; /* the beginning of a character */
+    size_t length;
+} writer;
+
+/* The length of the character with which these bytes begin, as far as its first byte tells. */
+static size_t length_of(unsigned char first) {
+    return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+}
+
+/* Prints the pending bytes; those that are no character, or a control character other than a line break or a tab, as
+ * '?'. */
+static void print_pending(writer *w) {
+    char text[sizeof w->pending + 1] = "";
+    memcpy(text, w->pending, w->length);
+    bool blank = w->length == 1 && (text[0] == '\n' || text[0] == '\t');
+    if (w->length > 0 && text[0] == '\0') text[0] = '\x7f'; /* a control character within a text */
+    if (!blank) gw_utf8_make_printable(text);
+    fwrite(text, 1, w->length, stdout);
+    w->length = 0;
+}
+
 static bool print(void *context, const char *bytes, size_t length) {
-    (void)context;
-    fwrite(bytes, 1, length, stdout);
+    writer *w = context;
+    if (!w->terminal) fwrite(bytes, 1, length, stdout);
+    for (size_t i = 0; w->terminal && i < length; i++) {
+        bool continues = ((unsigned char)bytes[i] & 0xc0) == 0x80;
+        if (!continues) print_pending(w);
+        w->pending[w->length++] = bytes[i];
+        if (w->length >= length_of((unsigned char)w->pending[0])) print_pending(w);
+    }
     fflush(stdout);
     return !ferror(stdout);
 }
 
 static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
+    writer w = {.terminal = isatty(STDOUT_FILENO) == 1};
     gw_continuation *text = gw_continuation_open(&a->text, model->gpt.vocabulary, err);
     if (text == NULL) return false;
     bool good =
-        gw_continuation_write(text, &model->gpt, (const float *const *)model->parameters, print, NULL, err);
+        gw_continuation_write(text, &model->gpt, (const float *const *)model->parameters, print, &w, err);
+    print_pending(&w);
     if (good) putchar('\n');
     gw_continuation_close(text);
     return good;

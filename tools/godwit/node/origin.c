@@ -74,13 +74,6 @@ static const char *param(const gw_manifest *manifest, const char *name) {
     return NULL;
 }
 
-/* Whether a manifest is a copy that gw_node_origin_import made: the state that its job went on from. */
-static bool is_copy(const gw_manifest *manifest) {
-    const char *step = param(manifest, "parent-step");
-    uint64_t number;
-    return step != NULL && gw_number_read(step, 0, INT64_MAX, &number) && number == manifest->step;
-}
-
 /* Moves the manifest out of the catalog. */
 static void take_manifest(gw_node_origin *origin, gw_manifest *manifest, const char *dir) {
     origin->manifest = *manifest;
@@ -127,7 +120,7 @@ static uint64_t saved_ms(const search *s, const gw_hash *job) {
     uint64_t newest = 0;
     for (uint32_t i = 0; i < s->own_catalog.good_count; i++) {
         const gw_manifest *one = &s->own_catalog.good[i];
-        if (gw_hash_equal(&one->job_id, job) && !is_copy(one) && one->created_ms > newest)
+        if (gw_hash_equal(&one->job_id, job) && !gw_manifest_is_copy(one) && one->created_ms > newest)
             newest = one->created_ms;
     }
     return newest;
@@ -178,7 +171,7 @@ static void add_begun(search *s) {
 static bool is_chosen(const search *s, const gw_manifest *manifest, bool copies) {
     char id[GW_HASH_TEXT];
     gw_hex(manifest->job_id.bytes, sizeof manifest->job_id.bytes, id);
-    return is_copy(manifest) == copies && strcmp(manifest->job_name, s->choice.job_name) == 0 &&
+    return gw_manifest_is_copy(manifest) == copies && strcmp(manifest->job_name, s->choice.job_name) == 0 &&
            (s->choice.step == GW_CHECKPOINT_NEWEST || manifest->step == s->choice.step) &&
            (s->choice.job == NULL || strncasecmp(id, s->choice.job, strlen(s->choice.job)) == 0);
 }
@@ -205,7 +198,8 @@ static bool fail_empty(const search *s, gw_err *err) {
     const gw_catalog *catalog = s->elsewhere ? &s->catalog : &s->own_catalog;
     char steps[200] = "";
     for (uint32_t i = 0, used = 0; i < catalog->good_count && used + 24 < sizeof steps; i++)
-        if (strcmp(catalog->good[i].job_name, s->choice.job_name) == 0 && !is_copy(&catalog->good[i]))
+        if (strcmp(catalog->good[i].job_name, s->choice.job_name) == 0 &&
+            !gw_manifest_is_copy(&catalog->good[i]))
             used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%" PRIu64, used > 0 ? ", " : "",
                                        catalog->good[i].step);
     if (steps[0] != '\0')
@@ -241,7 +235,8 @@ static bool add_parent(search *s, gw_err *err) {
     origin->root = best->root;
     origin->job = best->job_id;
     const char *parent = param(best, "parent");
-    if (is_copy(best) && parent != NULL && !read_hash(parent, &origin->job)) origin->job = best->job_id;
+    if (gw_manifest_is_copy(best) && parent != NULL && !read_hash(parent, &origin->job))
+        origin->job = best->job_id;
     take_manifest(origin, best, s->dir);
     return true;
 }

@@ -7,10 +7,16 @@
 #include <string.h>
 
 char **gw_command_line(const char *command, int argc, char **argv) {
-    char **whole = calloc((size_t)argc + 2, sizeof *whole);
+    size_t bytes = 0;
+    for (int i = 1; i < argc; i++) bytes += strlen(argv[i]) + 1;
+    char **whole = calloc(1, ((size_t)argc + 2) * sizeof *whole + bytes);
     GW_ASSERT_MEMORY(whole != NULL);
+    char *text = (char *)(whole + argc + 2);
     whole[0] = (char *)(uintptr_t) "godwit";
     whole[1] = (char *)(uintptr_t)command;
-    memcpy(whole + 2, argv + 1, (size_t)(argc - 1) * sizeof *whole);
+    for (int i = 1; i < argc; i++) {
+        whole[i + 1] = strcpy(text, argv[i]);
+        text += strlen(argv[i]) + 1;
+    }
     return whole;
 }

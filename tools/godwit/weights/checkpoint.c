@@ -1,6 +1,5 @@
 #include "tools/godwit/weights/checkpoint.h"
 
-#include "checkpoint/catalog.h"
 #include "checkpoint/store.h"
 #include "core/base/assert.h"
 #include "core/os/directory.h"
@@ -18,7 +17,7 @@ enum { LOOKS = 5 };
 typedef struct found_job {
     const gw_hash *id;
     const char *name;
-    uint64_t saved_ms; /* wall clock time at which its latest checkpoint was written */
+    uint64_t saved_ms; /* wall clock time at which its latest checkpoint was written; 0: it has only a copy */
     bool has_step;     /* it has a checkpoint of the step that was asked for */
 } found_job;
 
@@ -63,7 +62,8 @@ static void add_job(source *s, const gw_manifest *manifest, uint64_t step) {
     while (j < s->job_count && !gw_hash_equal(s->jobs[j].id, &manifest->job_id)) j++;
     if (j == s->job_count)
         s->jobs[s->job_count++] = (found_job){.id = &manifest->job_id, .name = manifest->job_name};
-    if (manifest->created_ms > s->jobs[j].saved_ms) s->jobs[j].saved_ms = manifest->created_ms;
+    if (manifest->created_ms > s->jobs[j].saved_ms && !gw_manifest_is_copy(manifest))
+        s->jobs[j].saved_ms = manifest->created_ms;
     s->jobs[j].has_step |= step == GW_CHECKPOINT_NEWEST || manifest->step == step;
 }
 
@@ -97,8 +97,19 @@ static bool settle_job(const source *s, const gw_checkpoint_choice *choice, gw_e
         return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs%s%s: %s", s->job_count,
                        choice->job != NULL ? " whose ids begin with " : "",
                        choice->job != NULL ? choice->job : "", job_names(s, 0, s->job_count, names));
-    fprintf(stderr, "%s: took job %s, which was saved last; choose another with --job: %s\n", s->program,
-            job_names(s, 0, 1, taken), job_names(s, 1, s->job_count, names));
+    uint32_t with_step = 0; /* these jobs come first */
+    while (with_step < s->job_count && s->jobs[with_step].has_step) with_step++;
+    if (with_step == 0) return true; /* the caller fails */
+    char step[80] = "";
+    if (choice->step != GW_CHECKPOINT_NEWEST)
+        snprintf(step, sizeof step, " of those with a checkpoint of step %llu",
+                 (unsigned long long)choice->step);
+    job_names(s, 0, 1, taken);
+    if (with_step == 1)
+        fprintf(stderr, "%s: took job %s, the only one%s\n", s->program, taken, step + strlen(" of those"));
+    else
+        fprintf(stderr, "%s: took job %s, which was saved last%s; choose another with --job: %s\n",
+                s->program, taken, step, job_names(s, 1, with_step, names));
     return true;
 }
 
@@ -128,11 +139,23 @@ static void add_candidates(source *s, const gw_catalog *catalog) {
         }
         if (!known) s->candidates[s->candidate_count++] = manifest;
     }
+}
+
+/* Reports the damaged manifests of one directory. */
+static void note_damage(source *s, const gw_catalog *catalog) {
     for (uint32_t i = 0; i < catalog->bad_count; i++) {
         s->bad = &catalog->bad[i];
         if (s->program != NULL)
             fprintf(stderr, "%s: passed over a manifest: %s\n", s->program, s->bad->err.text);
     }
+}
+
+/* Finds the checkpoints of the job that is taken, in all catalogs. */
+static bool find_candidates(source *s, const gw_checkpoint_choice *choice, gw_err *err) {
+    if (!find_jobs(s, choice, err)) return false;
+    for (uint32_t c = 0; c < s->catalog_count; c++) add_candidates(s, &s->catalogs[c]);
+    gw_catalog_order(s->candidates, s->candidate_count);
+    return true;
 }
 
 /* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint with such a record names. */
@@ -186,9 +209,8 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_c
     if (named) s->flock.client = gw_client_dial(&choice->place, program, err);
     if (named && (s->flock.client == NULL || !gw_client_catalog(s->flock.client, &s->catalogs[count], err)))
         return false;
-    if (!find_jobs(s, choice, err)) return false;
-    for (uint32_t c = 0; c < s->catalog_count; c++) add_candidates(s, &s->catalogs[c]);
-    gw_catalog_order(s->candidates, s->candidate_count);
+    if (!find_candidates(s, choice, err)) return false;
+    for (uint32_t c = 0; c < s->catalog_count; c++) note_damage(s, &s->catalogs[c]);
     return !choice->best || choose_best(s, err);
 }
 
@@ -239,14 +261,16 @@ bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes,
     return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
-/* Fails where there is no checkpoint to try. */
-static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, gw_err *err) {
-    const char *dir = s->count > 0 ? s->flock.dirs[0] : gw_client_name(s->flock.client);
+/* Fails where there is no checkpoint to try. `where` names the place, and `peer` tells that a peer runs there. */
+static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, const char *where, bool peer,
+                       gw_err *err) {
     if (s->candidate_count > 0) {
         char steps[200] = "";
-        for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++)
+        for (uint32_t i = 0, used = 0; i < s->candidate_count && used + 24 < sizeof steps; i++) {
+            GW_ASSERT(s->candidates[i] != NULL);
             used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%llu", i > 0 ? ", " : "",
                                        (unsigned long long)s->candidates[i]->step);
+        }
         return gw_fail(err, GW_E_NOTFOUND,
                        "there is no checkpoint of step %llu; there are those of the steps %s",
                        (unsigned long long)choice->step, steps);
@@ -257,9 +281,22 @@ static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, gw_e
                  choice->job_name != NULL ? choice->job_name : "",
                  choice->job != NULL ? " whose id begins with " : "", choice->job != NULL ? choice->job : "");
     if (s->bad != NULL)
-        return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint%s: %s", dir, of,
+        return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint%s: %s", where, of,
                        s->bad->err.text);
-    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint%s", dir, of);
+    if (peer)
+        return gw_fail(
+            err, GW_E_NOTFOUND,
+            "%s holds no checkpoint%s yet: a peer runs there, and its job saves the first one when "
+            "the time or the steps of its --checkpoint-every have passed, or at its end",
+            where, of);
+    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint%s", where, of);
+}
+
+/* Fails where there is no checkpoint to try in the directories or at the peer that is named. */
+static bool fail_source(source *s, const gw_checkpoint_choice *choice, gw_err *err) {
+    const char *where = s->count > 0 ? s->flock.dirs[0] : gw_client_name(s->flock.client);
+    bool peer = s->program != NULL && find_flock(&s->flock, err);
+    return fail_empty(s, choice, where, peer, err);
 }
 
 static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
@@ -306,7 +343,7 @@ static bool use_first(source *s, const gw_checkpoint_choice *choice, gw_checkpoi
                            (unsigned long long)manifest->step);
         if (s->program == NULL || !checkpoint.unreadable) return false;
     }
-    if (tried == 0) return fail_empty(s, choice, err);
+    if (tried == 0) return fail_source(s, choice, err);
     gw_err why = *err;
     return why.code == GW_E_CORRUPT &&
            gw_fail(err, why.code, "%s: give the directories of the other peers too, or another --step",
@@ -324,6 +361,22 @@ bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoin
         if (done || !s.deleted || program == NULL || look == LOOKS) return done;
         fprintf(stderr, "%s: %s: looking again\n", program, err->text);
     }
+}
+
+const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_checkpoint_choice *choice,
+                                        const char *program, const char *where, bool peer, gw_err *err) {
+    gw_catalog one = *catalog;
+    const gw_manifest *chosen = NULL;
+    source s = {.catalogs = &one, .catalog_count = 1, .program = program};
+    if (catalog->bad_count > 0) s.bad = &catalog->bad[0];
+    bool found = find_candidates(&s, choice, err);
+    for (uint32_t i = 0; found && i < s.candidate_count && chosen == NULL; i++)
+        if (choice->step == GW_CHECKPOINT_NEWEST || s.candidates[i]->step == choice->step)
+            chosen = s.candidates[i];
+    if (found && chosen == NULL) fail_empty(&s, choice, where, peer, err);
+    free(s.candidates);
+    free(s.jobs);
+    return chosen;
 }
 
 const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_JOB_TEXT]) {
@@ -354,4 +407,16 @@ void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {
     }
     choice->step = number;
     *at = '\0';
+}
+
+bool gw_checkpoint_choice_take(char *dir, gw_checkpoint_choice *choice) {
+    gw_checkpoint_choice named = {.step = GW_CHECKPOINT_NEWEST};
+    gw_checkpoint_choice_cut(dir, &named);
+    bool has_step = named.step != GW_CHECKPOINT_NEWEST, has_job = named.job != NULL;
+    if ((has_step && (choice->best || choice->step != GW_CHECKPOINT_NEWEST)) ||
+        (has_job && choice->job != NULL))
+        return false;
+    if (has_step) choice->step = named.step;
+    if (has_job) choice->job = named.job;
+    return true;
 }

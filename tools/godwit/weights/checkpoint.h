@@ -3,6 +3,7 @@
 #ifndef GODWIT_TOOLS_GODWIT_WEIGHTS_CHECKPOINT_H
 #define GODWIT_TOOLS_GODWIT_WEIGHTS_CHECKPOINT_H
 
+#include "checkpoint/catalog.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/base/id.h"
@@ -55,7 +56,8 @@ typedef bool gw_checkpoint_user(void *context, gw_checkpoint *checkpoint, gw_err
  * else through one that runs in one of the directories. There may be no directory if a peer is named.
  *
  * With `program`, the name of the command in messages, the function is lenient: among several jobs it takes the one that
- * was saved last by the wall clock; where a call of `use` fails because a chunk cannot be read, it calls `use` with the
+ * was saved last by the wall clock, of those that have the step if one is chosen; the copy of another job's state with
+ * which a job begins (gw_manifest_is_copy) does not count as saved by that job. Where a call of `use` fails because a chunk cannot be read, it calls `use` with the
  * next older checkpoint of the same job; both are reported on stderr. If a run deletes the checkpoint that is being read,
  * it starts again, up to five times. Any other failure of `use` ends it.
  *
@@ -68,6 +70,12 @@ typedef bool gw_checkpoint_user(void *context, gw_checkpoint *checkpoint, gw_err
 bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                        const char *program, gw_checkpoint_user *use, void *context, gw_err *err);
 
+/* Returns the checkpoint of a catalog that gw_checkpoint_use tries first, a part of the catalog, and reports on stderr
+ * which of several jobs it takes. choice->best is not regarded. `where` names the catalog in messages, and `peer` tells
+ * that a peer runs there. Returns NULL where gw_checkpoint_use fails so. */
+const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_checkpoint_choice *choice,
+                                        const char *program, const char *where, bool peer, gw_err *err);
+
 /* Writes the first 8 hexadecimal digits of a job's id, as `godwit run` shows it. Returns `text`. */
 const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_JOB_TEXT]);
 /* Whether a text can be the beginning of a job's id: 1 to 64 hexadecimal digits. */
@@ -75,5 +83,8 @@ bool gw_checkpoint_is_job(const char *text);
 /* Splits "@STEP", "@JOB:" or "@JOB:STEP" off a directory's name, unless a file has the whole name, and sets
  * choice->step and choice->job, which points into `dir`. */
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice);
+/* Does so with a directory of a command line. Returns false if the choice has a step, the best state or a job already,
+ * and the name gives one as well. */
+bool gw_checkpoint_choice_take(char *dir, gw_checkpoint_choice *choice);
 
 #endif

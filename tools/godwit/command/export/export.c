@@ -67,6 +67,7 @@ static const char export_doc[] =
     "loads the folder as it is. Of any other job they are its state tensors under their own names.\v"
     "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
     "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers. "
+    "DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step and --job do. "
     "Nothing in them is changed, and the job may be running.";
 
 /* Reads "bf16"; in any case, as programs differ in it. */
@@ -118,6 +119,9 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARGS:
         a->dirs = state->argv + state->next;
         a->dir_count = (uint32_t)(state->argc - state->next);
+        if (!gw_checkpoint_choice_take(a->dirs[a->dir_count - 1], &a->choice))
+            argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
+                       a->dirs[a->dir_count - 1]);
         return 0;
     case ARGP_KEY_SUCCESS:
         if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)

@@ -5,7 +5,9 @@
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/inspect/show.h"
 #include "tools/godwit/text/json.h"
+#include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
+#include "tools/godwit/weights/checkpoint.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -14,38 +16,57 @@
 #include <sys/stat.h>
 
 typedef struct arguments {
-    const char *path; /* NULL: the peer that is named has the checkpoints */
-    bool json;
-    gw_client_place place;
+    char *path; /* NULL: the peer that is named has the checkpoints */
+    bool json, tensors;
+    gw_checkpoint_choice choice; /* of the checkpoint that is shown in full */
     const char *program;
     gw_client *client; /* of the peer that is named; NULL = none is */
 } arguments;
 
+enum { KEY_TENSORS = 256, KEY_STEP, KEY_JOB };
+
 static const struct argp_option inspect_options[] = {
     {"json", 'j', 0, 0, "Print one JSON object", 0},
+    {"tensors", KEY_TENSORS, 0, 0, "Show the tensors too, with their norms", 0},
+    {"step", KEY_STEP, "N", 0, "Show the checkpoint of step N in full (the newest)", 0},
+    {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {0},
 };
 
 static const char inspect_doc[] = "Shows the checkpoints of a peer's directory, or with --from of a running "
                                   "peer, and the newest of them in "
                                   "full, or the checkpoint whose manifest is given: job and parameters, "
-                                  "state hash, tensors with their norms, "
+                                  "results, state hash, "
                                   "which chunks are here and intact, and which peers have the others. "
                                   "Nothing is changed.\vThe exit code is 1 "
                                   "when a manifest, or a chunk of the checkpoint shown in full, is damaged. "
                                   "Chunks that are missing here are not "
                                   "damage: each peer may hold only a part of a checkpoint. Where a peer runs "
                                   "in the directory, it is asked who has "
-                                  "them.";
+                                  "them. DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step "
+                                  "and --job do.";
 
 static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
-        state->child_inputs[0] = &a->place;
+        state->child_inputs[0] = &a->choice.place;
         return 0;
     case 'j':
         a->json = true;
+        return 0;
+    case KEY_TENSORS:
+        a->tensors = true;
+        return 0;
+    case KEY_STEP:
+        a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
+        return 0;
+    case KEY_JOB:
+        if (!gw_checkpoint_is_job(arg))
+            argp_error(state,
+                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
+                       arg);
+        a->choice.job = arg;
         return 0;
     case ARGP_KEY_ARG:
         if (a->path != NULL)
@@ -53,8 +74,12 @@ static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
         a->path = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        if (a->place.from == NULL)
+        if (a->choice.place.from == NULL)
             argp_error(state, "give the directory of a peer, or a manifest, or a running peer by --from");
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (a->path != NULL && !gw_checkpoint_choice_take(a->path, &a->choice))
+            argp_error(state, "%s: give a step and a job once, here or by --step and --job", a->path);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -113,23 +138,29 @@ static bool count_here(const arguments *a, const gw_catalog *catalog, gw_store *
     return true;
 }
 
-/* Shows the list of all checkpoints, and the newest one in full. */
-static bool show_catalog(const arguments *a, const char *where, const gw_catalog *catalog, gw_store *store,
-                         gw_err *err) {
+static void print_all(const arguments *a, const char *where, const gw_catalog *catalog, const uint32_t *here,
+                      const gw_inspect_report *report) {
+    bool newest = a->choice.step == GW_CHECKPOINT_NEWEST;
+    gw_inspect_print_catalog(stdout, where, catalog, here);
+    fprintf(stdout, "\n%s:\n\n", newest ? "The newest" : "The chosen one");
+    gw_inspect_print_report(stdout, report, a->tensors);
+}
+
+/* Shows the list of all checkpoints, and one of them in full. */
+static bool show_catalog(const arguments *a, const char *where, const gw_catalog *catalog,
+                         const gw_manifest *chosen, gw_store *store, gw_err *err) {
     gw_inspect_report report;
     gw_inspect_others others;
     uint32_t *here = calloc(catalog->good_count, sizeof *here);
     bool good = here != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
     good = good && count_here(a, catalog, store, here, err) &&
-           collect(a, gw_catalog_newest(catalog), store != NULL ? where : NULL, store, &report, &others, err);
+           collect(a, chosen, store != NULL ? where : NULL, store, &report, &others, err);
     if (good && a->json) {
         json_t *object = gw_inspect_json_catalog(where, catalog, here);
         json_object_set_new(object, "newest", gw_inspect_json_report(&report));
         gw_json_print(object);
     } else if (good) {
-        gw_inspect_print_catalog(stdout, where, catalog, here);
-        fputs("\nThe newest:\n\n", stdout);
-        gw_inspect_print_report(stdout, &report);
+        print_all(a, where, catalog, here, &report);
     }
     free(here);
     if (!good) return false;
@@ -143,11 +174,14 @@ static bool show_catalog(const arguments *a, const char *where, const gw_catalog
 
 static bool inspect_catalog(const arguments *a, const char *where, const gw_catalog *catalog, gw_store *store,
                             gw_err *err) {
-    if (catalog->good_count > 0) return show_catalog(a, where, catalog, store, err);
-    if (catalog->bad_count > 0)
-        return gw_fail(err, GW_E_CORRUPT, "%s holds no whole checkpoint: %s", where,
-                       catalog->bad[0].err.text);
-    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint", where);
+    bool peer = a->client != NULL;
+    if (catalog->good_count == 0 && !peer) {
+        gw_client *client = gw_client_open(where, a->program, err);
+        peer = client != NULL;
+        gw_client_close(client);
+    }
+    const gw_manifest *chosen = gw_checkpoint_choose(catalog, &a->choice, a->program, where, peer, err);
+    return chosen != NULL && show_catalog(a, where, catalog, chosen, store, err);
 }
 
 static bool inspect_folder(const arguments *a, gw_err *err) {
@@ -199,7 +233,7 @@ static bool inspect_manifest(const arguments *a, gw_err *err) {
     if (done && a->json)
         gw_json_print(gw_inspect_json_report(&report));
     else if (done)
-        gw_inspect_print_report(stdout, &report);
+        gw_inspect_print_report(stdout, &report, a->tensors);
     if (done) {
         done = judge(a->path, 0, report.damaged, &report.why, err);
         gw_inspect_report_free(&report);
@@ -214,7 +248,8 @@ static bool inspect_manifest(const arguments *a, gw_err *err) {
 static bool inspect(arguments *a, gw_err *err) {
     struct stat status;
     if (a->path != NULL && stat(a->path, &status) < 0) return gw_fail_errno(err, errno, "%s", a->path);
-    if (a->place.from != NULL && (a->client = gw_client_dial(&a->place, a->program, err)) == NULL)
+    if (a->choice.place.from != NULL &&
+        (a->client = gw_client_dial(&a->choice.place, a->program, err)) == NULL)
         return false;
     bool done = a->path == NULL           ? inspect_peer(a, err)
                 : S_ISDIR(status.st_mode) ? inspect_folder(a, err)
@@ -224,7 +259,7 @@ static bool inspect(arguments *a, gw_err *err) {
 }
 
 int gw_inspect_main(int argc, char **argv) {
-    arguments a = {.program = argv[0]};
+    arguments a = {.program = argv[0], .choice.step = GW_CHECKPOINT_NEWEST};
     static const struct argp_child children[] = {{&gw_client_place_argp, 0, NULL, 0}, {0}};
     const struct argp argp = {.options = inspect_options,
                               .parser = parse_inspect,

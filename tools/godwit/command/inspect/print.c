@@ -82,6 +82,39 @@ static void print_padded(FILE *out, const char *text, int width) {
     if (shown < width) fprintf(out, "%*s", width - shown, "");
 }
 
+/* A list of words "name=value" behind a head, in lines of at most 80 columns. */
+typedef struct words {
+    FILE *out;
+    const char *head;
+    int column; /* 0: nothing is printed yet */
+} words;
+
+enum { WORDS_BEGIN = 13, WORDS_END = 80, NAME_MOST = 24, VALUE_MOST = 38 };
+
+static int shown_width(const char *text, int most) {
+    int count = count_characters(text);
+    return count <= most ? count : most + 3;
+}
+
+static void put_word(words *w, const char *name, const char *value) {
+    int width = shown_width(name, NAME_MOST) + 1 + shown_width(value, VALUE_MOST);
+    if (w->column > 0 && w->column + 2 + width <= WORDS_END) {
+        fputs("  ", w->out);
+        w->column += 2;
+    } else {
+        fprintf(w->out, "%s%-*s", w->column > 0 ? "\n" : "", WORDS_BEGIN, w->column > 0 ? "" : w->head);
+        w->column = WORDS_BEGIN;
+    }
+    print_safe(w->out, name, NAME_MOST);
+    fputs("=", w->out);
+    print_safe(w->out, value, VALUE_MOST);
+    w->column += width;
+}
+
+static void end_words(const words *w) {
+    if (w->column > 0) fputs("\n", w->out);
+}
+
 static const char *param_of(const gw_manifest *manifest, const char *name) {
     for (uint32_t i = 0; i < manifest->param_count; i++)
         if (strcmp(manifest->params[i].name, name) == 0) return manifest->params[i].value;
@@ -109,7 +142,7 @@ static const char *plural(uint32_t count) {
 void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *catalog, const uint32_t *here) {
     fprintf(out, "%s: %u checkpoint%s\n\n", where, catalog->good_count, plural(catalog->good_count));
     fprintf(out, "%9s  %-9s %-8s  %-8s %9s %9s  %s\n", "step", "job", "", "root", "state", "here", "saved");
-    for (uint32_t i = 0; i < catalog->good_count; i++) {
+    for (uint32_t i = catalog->good_count; i-- > 0;) {
         const gw_manifest *m = &catalog->good[i];
         char id[9], root[9], size[SIZE_TEXT], when[TIME_TEXT], held[24];
         gw_hex(m->job_id.bytes, 4, id);
@@ -180,7 +213,7 @@ static const char *status_text(gw_inspect_status status) {
 
 static void print_chunks(FILE *out, const gw_inspect_report *report) {
     const gw_manifest *m = report->manifest;
-    fprintf(out, "\nchunks       %u: %u held, ", m->chunk_count, report->held);
+    fprintf(out, "chunks       %u: %u held, ", m->chunk_count, report->held);
     if (report->others > 0) fprintf(out, "%u held by others, ", report->others);
     fprintf(out, "%u missing, %u damaged\n", report->missing, report->damaged);
     uint32_t shown = 0;
@@ -210,7 +243,20 @@ static void print_best(FILE *out, const gw_manifest *m) {
     fputs("\n", out);
 }
 
-void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
+/* Prints the results that a job keeps in its state: tensors of one F64. */
+static void print_results(FILE *out, const gw_inspect_report *report) {
+    words list = {.out = out, .head = "results"};
+    for (uint32_t i = 0; i < report->manifest->tensor_count; i++) {
+        const gw_tensor *tensor = &report->manifest->tensors[i];
+        char value[32];
+        if (tensor->dtype != GW_F64 || gw_tensor_elements(tensor) != 1) continue;
+        snprintf(value, sizeof value, "%.9g", report->norms[i].last);
+        put_word(&list, tensor->name, report->norms[i].absent == 0 ? value : "?");
+    }
+    end_words(&list);
+}
+
+void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool tensors) {
     const gw_manifest *m = report->manifest;
     char root[GW_HASH_TEXT], id[17], size[SIZE_TEXT], when[TIME_TEXT];
     gw_hex(m->root.bytes, sizeof m->root.bytes, root);
@@ -225,13 +271,13 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report) {
     fputs("\n", out);
     print_parent(out, "went on from ", m, "\n");
     print_best(out, m);
-    for (uint32_t i = 0; i < m->param_count; i++) {
-        fputs(i == 0 ? "parameters   " : "             ", out);
-        print_safe(out, m->params[i].name, 24);
-        fputs("=", out);
-        print_safe(out, m->params[i].value, 38);
+    words list = {.out = out, .head = "parameters"};
+    for (uint32_t i = 0; i < m->param_count; i++) put_word(&list, m->params[i].name, m->params[i].value);
+    end_words(&list);
+    print_results(out, report);
+    if (tensors) {
+        print_tensors(out, report);
         fputs("\n", out);
     }
-    print_tensors(out, report);
     print_chunks(out, report);
 }

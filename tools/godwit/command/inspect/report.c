@@ -15,6 +15,7 @@ typedef struct square_sum {
     uint8_t carry[8];
     size_t carried;
     long double sum;
+    double last; /* value of the last element */
 } square_sum;
 
 static double element_value(gw_dtype dtype, const uint8_t *at) {
@@ -61,13 +62,13 @@ static void add_squares(square_sum *s, const uint8_t *bytes, size_t count) {
         bytes += taken;
         count -= taken;
         if (s->carried < s->element_bytes) return;
-        double value = element_value(s->dtype, s->carry);
-        s->sum += (long double)value * value;
+        s->last = element_value(s->dtype, s->carry);
+        s->sum += (long double)s->last * s->last;
         s->carried = 0;
     }
     for (; count >= s->element_bytes; bytes += s->element_bytes, count -= s->element_bytes) {
-        double value = element_value(s->dtype, bytes);
-        s->sum += (long double)value * value;
+        s->last = element_value(s->dtype, bytes);
+        s->sum += (long double)s->last * s->last;
     }
     if (count == 0) return;
     s->carried = count & 7; /* less than an element */
@@ -109,6 +110,7 @@ static void feed_chunk(walk *w, uint32_t index, const uint8_t *bytes) {
         }
         if (tensor_end > end) return;
         norm->norm = (double)sqrtl(w->sum.sum);
+        norm->last = w->sum.last;
         w->begin = tensor_end;
         w->tensor++;
         begin_tensor(w);

@@ -16,6 +16,7 @@ typedef enum gw_inspect_status {
 
 typedef struct gw_inspect_norm {
     double norm;     /* Euclidean, over all elements; meaningless while chunks are missing */
+    double last;     /* the value of the last element; likewise */
     uint32_t chunks; /* chunks that hold parts of the tensor */
     uint32_t absent; /* those of them that are not here, or damaged */
     uint32_t others; /* those of the absent ones that other peers have, or may have */
