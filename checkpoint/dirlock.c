@@ -17,8 +17,7 @@ static bool refuse(int fd, const char *dir, gw_err *err) {
     const char *by = text[0] != '\0'
                          ? "process "
                          : "another process"; /* the owner has locked but not yet written its pid */
-    return gw_fail(err, GW_E_DENIED,
-                   "checkpoint/dirlock: %s is in use by %s%s: stop that peer, or give this one another --dir",
+    return gw_fail(err, GW_E_DENIED, "%s is in use by %s%s: stop that peer, or give this one another --dir",
                    dir, by, text);
 }
 
@@ -38,7 +37,7 @@ bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err) 
         const char *next = errno == EACCES
                                ? " (does it belong to another user? Run as that user, or name another --dir)"
                                : "";
-        return gw_fail_errno(err, errno, "checkpoint/dirlock: cannot open %s%s", path, next);
+        return gw_fail_errno(err, errno, "cannot open %s%s", path, next);
     }
     int result;
     do result = flock(fd, LOCK_EX | LOCK_NB);
@@ -46,9 +45,9 @@ bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err) 
     if (result < 0 && errno == EWOULDBLOCK)
         refuse(fd, dir, err);
     else if (result < 0)
-        gw_fail_errno(err, errno, "checkpoint/dirlock: cannot lock %s", path);
+        gw_fail_errno(err, errno, "cannot lock %s", path);
     else if (!note_pid(fd))
-        gw_fail_errno(err, errno, "checkpoint/dirlock: cannot write %s", path);
+        gw_fail_errno(err, errno, "cannot write %s", path);
     else
         lock->fd = fd;
     if (lock->fd < 0) close(fd);

@@ -42,6 +42,27 @@ const char *gw_peer_id_short(const gw_peer_id *id, char text[GW_SHORT_TEXT]) {
     return text;
 }
 
+enum { GROUPS = 8 }; /* of 16 bits in an IPv6 address */
+
+static unsigned group_of(const uint8_t *ip, int i) {
+    return (unsigned)(ip[2 * i] << 8 | ip[2 * i + 1]);
+}
+
+/* Returns the first group of the longest run of two or more zero groups, which the text of an IPv6 address
+ * leaves out (RFC 5952), and sets *count to its length; -GROUPS if there is none. */
+static int longest_zeros(const uint8_t *ip, int *count) {
+    int first = -GROUPS;
+    *count = 0;
+    for (int i = 0; i < GROUPS; i++) {
+        int length = 0;
+        while (i + length < GROUPS && group_of(ip, i + length) == 0) length++;
+        if (length < 2 || length <= *count) continue;
+        first = i;
+        *count = length;
+    }
+    return first;
+}
+
 const char *gw_addr_text(const gw_addr *addr, char text[GW_ADDR_TEXT]) {
     const uint8_t *ip = addr->ip;
     if (addr->family == 4) {
@@ -52,10 +73,14 @@ const char *gw_addr_text(const gw_addr *addr, char text[GW_ADDR_TEXT]) {
         snprintf(text, GW_ADDR_TEXT, "none");
         return text;
     }
+    int left_out = 0, first = longest_zeros(ip, &left_out);
     int used = snprintf(text, GW_ADDR_TEXT, "[");
-    for (int i = 0; i < 16; i += 2)
-        used += snprintf(text + used, (size_t)(GW_ADDR_TEXT - used), "%s%x", i ? ":" : "",
-                         ip[i] << 8 | ip[i + 1]);
+    for (int i = 0; i < GROUPS; i++) {
+        if (i == first) used += snprintf(text + used, (size_t)(GW_ADDR_TEXT - used), "::");
+        if (i >= first && i < first + left_out) continue;
+        const char *colon = i > 0 && i != first + left_out ? ":" : "";
+        used += snprintf(text + used, (size_t)(GW_ADDR_TEXT - used), "%s%x", colon, group_of(ip, i));
+    }
     snprintf(text + used, (size_t)(GW_ADDR_TEXT - used), "]:%u", addr->port);
     return text;
 }

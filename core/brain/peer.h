@@ -121,6 +121,7 @@ enum { GW_TEXT_BYTES = 600 }; /* room for a text for people, which is cut if it 
 /* What a peer shows to people. */
 typedef struct gw_peer_status {
     const char *phase; /* a constant: "computing", "waiting for peers" ... */
+    bool ends;         /* it leaves, ends its job, or has ended */
     bool waits;        /* it waits for other peers, or for room on a disk */
     /* The newest reason for which it waits, below GW_TEXT_BYTES, valid until the next step; "" = none since a
      * view was installed. */

@@ -161,6 +161,8 @@ static bool look(const char *path, int *fd, owner *found, gw_err *err) {
     *found = NOBODY;
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0 && errno == ENOENT) return true;
+    if (*fd < 0 && errno == ENOTDIR)
+        return gw_fail(err, GW_E_NOTFOUND, "cannot open the folder %s: %s", path, strerror(ENOTDIR));
     if (*fd < 0)
         return gw_fail_errno(err, errno, "cannot open the folder %s%s", path,
                              errno == EACCES ? " (does it belong to another user? Run as that user, or name "
@@ -201,6 +203,7 @@ static bool take(gw_directory *directory, int fd, gw_err *err) {
         if (!gw_durable_root(system, directory->path, err)) return false;
         fd = open(directory->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0) return gw_fail_errno(err, errno, "cannot open the folder %s", directory->path);
+        directory->made = true;
     }
     directory->fd = fd;
     directory->io = *system; /* reads, writes and flushes need no path */
@@ -282,6 +285,30 @@ bool gw_directory_open(const char *given, gw_directory *directory, gw_err *err) 
 void gw_directory_close(gw_directory *directory) {
     if (directory->fd >= 0) close(directory->fd);
     directory->fd = -1;
+}
+
+/* The files of a peer that has only just begun to start. */
+static const char *const first_files[] = {GW_DIRECTORY_MARKER, "lock", "identity", "boot"};
+enum { FIRST_FILES = sizeof first_files / sizeof first_files[0] };
+
+/* Whether the folder has other things in it than the first files, or cannot be read. */
+static bool has_more(int fd) {
+    int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = again >= 0 ? fdopendir(again) : NULL;
+    bool more = stream == NULL;
+    if (more && again >= 0) close(again);
+    for (const struct dirent *entry; !more && (entry = readdir(stream)) != NULL;) {
+        more = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+        for (int i = 0; more && i < FIRST_FILES; i++) more = strcmp(entry->d_name, first_files[i]) != 0;
+    }
+    if (stream != NULL) closedir(stream);
+    return more;
+}
+
+void gw_directory_discard(gw_directory *directory) {
+    if (directory->fd < 0 || !directory->made || has_more(directory->fd)) return;
+    for (int i = 0; i < FIRST_FILES; i++) unlinkat(directory->fd, first_files[i], 0);
+    rmdir(directory->path); /* if it fails, an empty folder stays, which the next peer takes */
 }
 
 bool gw_directory_find(const char *given, char path[GW_PATH_BYTES], gw_err *err) {

@@ -24,16 +24,22 @@ typedef struct gw_directory {
     gw_io io;                 /* the first member, because its functions cast back from it */
     char path[GW_PATH_BYTES]; /* as it was given, with "/godwit-data" behind it where that is used */
     int fd;
+    bool made; /* by gw_directory_open */
 } gw_directory;
 
 /* Finds or makes the directory that `given` means (its parent must exist), with its marker. A directory
  * that a build from before the marker used is recognized by the peer's key in it, and marked. Fails with
  * GW_E_DENIED where both the folder and its godwit-data belong to somebody else, where a directory of
  * Godwit is right above it or (unless it has a godwit-data) right below it, as the user then has named the
- * wrong level, or a name that Godwit uses is a link, and with GW_E_IO. On success the caller closes it.
- * Main thread. */
+ * wrong level, or a name that Godwit uses is a link, GW_E_NOTFOUND where the folder above
+ * is missing or the name is no folder's, and GW_E_IO. On success the caller closes it. Main thread. */
 bool gw_directory_open(const char *given, gw_directory *directory, gw_err *err);
 void gw_directory_close(gw_directory *directory);
+
+/* Removes an open directory that gw_directory_open made and in which there are only the files that a peer
+ * writes before it knows whether it can start; any other directory stays. It is closed by
+ * gw_directory_close as usual. The caller holds the directory's lock. Main thread. */
+void gw_directory_discard(gw_directory *directory);
 
 /* Writes the path of the directory that gw_directory_open would use for `given`, and changes nothing: for
  * commands that look at a directory. Where there is none, that is `given` itself. Fails with GW_E_LIMIT.

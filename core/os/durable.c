@@ -35,8 +35,15 @@ bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err) 
         if (S_ISDIR(status.st_mode)) return true;
         mkdir_errno = ENOTDIR;
     }
-    const char *next = mkdir_errno == ENOENT ? " (make the folder above it first, by mkdir -p)" : "";
-    return gw_fail_errno(err, mkdir_errno, "cannot create the folder %s%s", path, next);
+    char above[GW_PATH_BYTES];
+    bool known = mkdir_errno == ENOENT && gw_durable_folder_of(path, above, err);
+    /* A file system whose folders come from the kernel alone, as /proc, gives the same error. */
+    const char *next = !known                      ? ""
+                       : stat(above, &status) == 0 ? " (the file system there takes no new folders)"
+                                                   : " (make the folder above it first, by mkdir -p)";
+    gw_fail_errno(err, mkdir_errno, "cannot create the folder %s%s", path, next);
+    if (known || mkdir_errno == ENOTDIR) err->code = GW_E_NOTFOUND;
+    return false;
 }
 
 static int flush(gw_io *io, int fd, bool folder) {

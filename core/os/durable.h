@@ -15,7 +15,8 @@ bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, 
     __attribute__((format(printf, 3, 4)));
 
 /* Creates folder `path` with mode 0700 unless it exists; its parent must exist, and the parent is not
- * flushed. `created` may be NULL. Fails with GW_E_IO, also if something other than a folder has this name. */
+ * flushed. `created` may be NULL. Fails with GW_E_NOTFOUND if the folder above is missing or something
+ * other than a folder has this name, and otherwise with GW_E_IO. */
 bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err);
 
 /* Flushes a folder: names that were created in it or renamed into it before this call survive a power

@@ -90,7 +90,9 @@ int gw_output_lock(const char *path, int flags, gw_err *err) {
         struct stat opened, named;
         int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | flags, 0644);
         if (fd < 0) {
-            gw_fail_errno(err, errno, "cannot write %s", path);
+            int why = errno;
+            gw_fail_errno(err, why, "cannot write %s", path);
+            if (why == ENOENT || why == ENOTDIR) err->code = GW_E_NOTFOUND; /* there is no such folder */
             return -1;
         }
         bool locked = lock(fd, path, err);

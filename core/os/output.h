@@ -17,7 +17,8 @@ typedef struct gw_output {
 } gw_output;
 
 /* Opens an output. Fails with GW_E_INVALID if `path` exists and is not a regular file, GW_E_DENIED while
- * another writer has it, GW_E_IO if it cannot be written; then gw_output_end must not be called. */
+ * another writer has it, GW_E_NOTFOUND if its folder is missing, GW_E_IO if it cannot be written; then
+ * gw_output_end must not be called. */
 bool gw_output_open(const char *path, gw_output *output, gw_err *err);
 
 /* Writes all the bytes at the position of the file, or fails with GW_E_IO. */
@@ -35,8 +36,8 @@ bool gw_output_move(gw_output *output, const char *path, gw_err *err);
  * removes it, leaves the older file unchanged and returns false with *err as it was. */
 bool gw_output_end(gw_output *output, bool good, gw_err *err);
 
-/* Has SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove the outputs of this process that are not complete
- * before they end it. For programs that do nothing else with these signals. */
+/* Has SIGINT, SIGTERM and SIGHUP, unless they are ignored, remove the outputs of this process that are not
+ * complete before they end it. For programs that do nothing else with these signals. */
 void gw_output_clean_on_signals(void);
 
 /* Opens an existing file to change it in place, or creates it, and locks it (flock). The descriptor reads

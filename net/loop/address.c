@@ -135,7 +135,7 @@ bool gw_net_require_loopback(const gw_addr *addr, bool have_key, gw_err *err) {
     if (have_key || gw_address_is_loopback(addr)) return true;
     char text[GW_ADDR_TEXT];
     return gw_fail(
-        err, GW_E_DENIED,
+        err, GW_E_USAGE,
         "without a key only loopback is allowed, and %s is not. Make a key once with `godwit keygen "
         "FILE`, copy FILE to every node, and start every node with `--key FILE`",
         gw_addr_text(addr, text));

@@ -35,7 +35,7 @@ socklen_t gw_address_for_socket(const gw_addr *addr, int socket_family, struct s
 bool gw_address_is_loopback(const gw_addr *addr); /* 127.0.0.0/8, ::1 */
 bool gw_address_is_any(const gw_addr *addr);      /* 0.0.0.0, :: */
 
-/* Enforces that a peer without a key listens on loopback only: fails with GW_E_DENIED and a text that says
+/* Enforces that a peer without a key listens on loopback only: fails with GW_E_USAGE and a text that says
  * what to do. */
 bool gw_net_require_loopback(const gw_addr *addr, bool have_key, gw_err *err);
 

@@ -85,4 +85,7 @@ Test(dirlock, a_directory_that_cannot_be_is_an_error) {
     cr_assert_not(gw_dirlock_take(gw_io_system(), below, &lock, &err));
     cr_assert_not_null(strstr(err.text, "/no/dir (make the folder above it first, by mkdir -p): No such"),
                        "%s", err.text);
+    cr_assert_not(gw_dirlock_take(gw_io_system(), "/proc/x", &lock, &err));
+    cr_assert_not_null(strstr(err.text, "/proc/x (the file system there takes no new folders): No such"),
+                       "%s", err.text);
 }

@@ -8,6 +8,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,9 +99,13 @@ static char *folder(void) {
 }
 
 Test(cli, version_is_one_line) {
-    outcome o = godwit("--version");
-    cr_assert_eq(o.code, 0);
-    cr_assert_str_eq(o.out, "godwit " GODWIT_VERSION "\n");
+    static const char *const ways[] = {"--version", "-v", "version"};
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        outcome o = godwit(ways[i]);
+        cr_assert_eq(o.code, 0, "%s", ways[i]);
+        cr_assert_str_eq(o.out, "godwit " GODWIT_VERSION "\n");
+    }
+    cr_expect_eq(godwit("-h").code, 0);
 }
 
 Test(cli, numbers_are_whole_and_within_bounds) {
@@ -225,6 +230,8 @@ Test(cli, what_was_meant_is_named) {
             "unrecognized option '--jion-timeout': did you mean '--join-timeout'?");
     refused("run digits --epoch-s 5",
             "godwit run digits: unrecognized option '--epoch-s': did you mean '--epochs'?");
+    refused("run digits --learning-rate 1", "unrecognized option '--learning-rate': did you mean '--lr'?");
+    refused("run digits --port=7117", "unrecognized option '--port': did you mean '--listen'?");
     refused("status --dri x", "godwit status: unrecognized option '--dri': did you mean '--dir'?");
     refused("sim --sede 1", "unrecognized option '--sede': did you mean '--seed'?");
     refused("run digits --dir --peesr --no-such-option", "unrecognized option '--no-such-option'");
@@ -412,7 +419,9 @@ Test(cli, nonsense_is_refused_by_name) {
 Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --join ,", "--join");
     refused("run", "the job comes first");
-    refused("run --peers 3", "the job comes first");
+    refused("run --peers 3", "the job comes first: godwit run JOB [OPTION...]");
+    refused("run --dir x gpt --data a.bin", "the job comes first: godwit run gpt [OPTION...]");
+    refused("run --dir x ./train.py", "the job comes first: godwit run ./train.py [OPTION...]");
     refused("run fly", "digits, gpt, program, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
     cr_assert_eq(chdir("/etc"), 0);
@@ -495,9 +504,19 @@ Test(cli, a_peer_that_starts_is_there) {
     o = godwit(arguments);
     cr_expect_eq(o.code, 1);
     cr_expect_str_eq(o.out, "{\"error\":\"the peer is still starting\"}\n");
+    /* The peer is this process, which does not end. */
+    snprintf(arguments, sizeof arguments, "stop --no-wait --dir %s", dir);
+    o = godwit(arguments);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    int process = gw_control_process(dir);
+    struct pollfd ended = {.fd = process, .events = POLLIN};
+    cr_assert_geq(process, 0);
+    cr_expect_eq(poll(&ended, 1, 0), 0);
+    close(process);
     gw_control_close(control);
     gw_board_close(board);
     gw_dirlock_release(&lock);
+    cr_expect_eq(gw_control_process("/nonexistent/godwit"), -1);
     o = godwit(arguments);
     cr_expect(o.code == 1 && strstr(o.err, "no peer runs in") != NULL, "%d %s", o.code, o.err);
     snprintf(path, sizeof path, "%s/lock", dir);

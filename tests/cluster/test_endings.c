@@ -264,6 +264,9 @@ static void expect_another_job(const char *before, const char *now, const char *
     snprintf(text, sizeof text, "/one holds step 6 of another job (%s", why);
     expect_stderr(peer, text);
     expect_stderr(peer, "by --fresh");
+    /* --continue takes no state of a job of another type. */
+    bool alike = strncmp(before, now, strcspn(before, " ") + 1) == 0;
+    cr_expect_eq(strstr(peer->stderr_text, "--continue") != NULL, alike, "%s", peer->stderr_text);
     snprintf(text, sizeof text, "%s --fresh", now);
     peer = lab_start(l, "one", NULL, text);
     lab_state(l, peer, "done");
@@ -288,6 +291,23 @@ Test(endings, options_that_make_another_job_are_named) {
     expect_another_job("synthetic --shard-ms 1 --steps 6",
                        "synthetic --shard-ms 1 --steps 6 --quorum majority --peers 1 --reduce fast",
                        "reduce=exact, here fast");
+    expect_another_job("synthetic --shard-ms 1 --steps 6", "digits --epochs 1 --steps 6",
+                       "synthetic, here digits)");
+}
+
+/* Waits for the end of the peer, so that its directory is free when the command returns. */
+Test(endings, stop_returns_when_the_peer_has_ended) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, ENDLESS);
+    lab_wait_step(l, peer, 1);
+    char command[LAB_PATH + 20];
+    snprintf(command, sizeof command, "stop --dir %s", peer->dir);
+    cr_assert_eq(lab_command(command), 0);
+    siginfo_t ended = {0};
+    cr_assert_eq(waitid(P_PID, (id_t)peer->pid, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+    cr_expect_eq(ended.si_pid, peer->pid, "it has ended");
+    lab_state(l, peer, "stopped");
+    lab_close(l);
 }
 
 Test(endings, fresh_ignores_checkpoints) {

@@ -508,11 +508,11 @@ Test(gpt, begins_with_the_weights_of_a_checkpoint) {
     said = output(&code, RUN "dirs 2>&1", l->dir);
     cr_assert(code == 2 && strstr(said, "own --dir") != NULL, "%s", said);
     said = output(&code, RUN ". 2>&1", l->dir);
-    cr_assert(code == 1 && strstr(said, "--init: . holds no checkpoint of a gpt job") != NULL, "%s", said);
+    cr_assert(code == 2 && strstr(said, "--init: . holds no checkpoint of a gpt job") != NULL, "%s", said);
     said = output(&code, RUN ". --schedule cosin 2>&1", l->dir);
     cr_assert(code == 2 && strstr(said, "--schedule: 'cosin' is not one of") != NULL, "%s", said);
     said = output(&code, RUN "p0,p2 --updates 1 2>&1", l->dir);
-    cr_assert(code == 1 && strstr(said, "--init: p2: No such file or directory") != NULL, "%s", said);
+    cr_assert(code == 2 && strstr(said, "--init: p2: No such file or directory") != NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " export p2 2>&1", l->dir);
     cr_assert(code == 1 && strstr(said, "export: p2: No such file or directory") != NULL, "%s", said);
     said = output(&code, "cd %s && " GODWIT_BINARY " generate p0 p2 2>&1", l->dir);

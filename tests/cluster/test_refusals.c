@@ -152,15 +152,17 @@ Test(refusals, what_is_wrong_with_addresses_and_files_is_said_before_the_state_i
     snprintf(taken, sizeof taken, "127.0.0.1:%u", first->port);
     const struct {
         const char *listen, *option, *said;
+        bool lasts; /* another start cannot go better: exit code 2 */
     } cases[] = {
-        {"0.0.0.0:0", "", "without a key only loopback is allowed"},
-        {taken, "", "is in use: another process listens there. Stop it, or choose another --listen"},
-        {"nosuch.invalid:1", "", "--listen nosuch.invalid:1: "},
-        {NULL, " --advertise nosuch.invalid:1", "--advertise nosuch.invalid:1: "},
-        {NULL, " --http nosuch.invalid:1", "--http nosuch.invalid:1: "},
+        {"0.0.0.0:0", "", "without a key only loopback is allowed", true},
+        {taken, "", "is in use: another process listens there. Stop it, or choose another --listen", false},
+        {"nosuch.invalid:1", "", "--listen nosuch.invalid:1: ", false},
+        {NULL, " --advertise nosuch.invalid:1", "--advertise nosuch.invalid:1: ", false},
+        {NULL, " --http nosuch.invalid:1", "--http nosuch.invalid:1: ", false},
         {NULL, " --http ",
-         "is in use: another process listens there. Stop that process, or give another --http"},
-        {NULL, " --metrics /nonexistent/a.csv", "--metrics: cannot write /nonexistent/a.csv"},
+         "is in use: another process listens there. Stop that process, or give another --http", false},
+        {NULL, " --metrics /nonexistent/a.csv", "--metrics: cannot write /nonexistent/a.csv", true},
+        {NULL, " --key /nonexistent/key", "there is no key file /nonexistent/key", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char args[LAB_PATH];
@@ -168,7 +170,7 @@ Test(refusals, what_is_wrong_with_addresses_and_files_is_said_before_the_state_i
         snprintf(args, sizeof args, "synthetic --state-bytes 1000g --workers 1%s%s", cases[i].option,
                  port ? taken : "");
         lab_peer *peer = lab_launch(l, "other", NULL, cases[i].listen, args);
-        refused(l, peer, 1, cases[i].said);
+        refused(l, peer, cases[i].lasts ? 2 : 1, cases[i].said);
     }
     lab_kill(l, first);
     lab_close(l);
@@ -310,7 +312,37 @@ Test(refusals, directory_in_use) {
 
 Test(refusals, not_loopback_without_key) {
     lab *l = lab_open();
-    refused(l, lab_launch(l, "open", NULL, "0.0.0.0:0", SYNTHETIC), 1, "--key");
+    refused(l, lab_launch(l, "open", NULL, "0.0.0.0:0", SYNTHETIC), 2, "--key");
+    lab_close(l);
+}
+
+/* A supervisor that starts the command again on exit code 1 must not do so for ever, and the next command
+ * finds the place as it was. */
+Test(refusals, what_the_command_line_names_and_is_missing_is_an_error_of_it_and_leaves_nothing) {
+    lab *l = lab_open();
+    char metrics[LAB_PATH], args[LAB_PATH + 100], text[LAB_PATH];
+    snprintf(metrics, sizeof metrics, "%.200s/m.csv", l->dir);
+    snprintf(text, sizeof text, GODWIT_SOURCE "/README.md");
+    const struct {
+        const char *args, *said;
+    } cases[] = {
+        {"digits --data /nonexistent", "/nonexistent/train-images"},
+        {"gpt --data /nonexistent.bin", "there is no file /nonexistent.bin"},
+        {"gpt --data %s --init /nonexistent", "--init: "},
+        {"gpt --data %s --init /etc", "--init: /etc holds no checkpoint"},
+        {"digits --continue", "holds no checkpoint to go on from"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *gap = strstr(cases[i].args, "%s");
+        int before = gap != NULL ? (int)(gap - cases[i].args) : (int)strlen(cases[i].args);
+        snprintf(args, sizeof args, "%.*s%s%s --metrics %s", before, cases[i].args, gap != NULL ? text : "",
+                 gap != NULL ? gap + 2 : "", metrics);
+        lab_peer *peer = lab_launch(l, "one", NULL, NULL, args);
+        refused(l, peer, 2, cases[i].said);
+        struct stat status;
+        cr_expect_neq(stat(peer->dir, &status), 0, "%s leaves the directory", args);
+        cr_expect_neq(stat(metrics, &status), 0, "%s leaves the metrics", args);
+    }
     lab_close(l);
 }
 

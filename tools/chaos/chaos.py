@@ -318,7 +318,7 @@ class Chaos:
                 raise Trouble(f"{PATIENCE_S} s after all was mended the flock is not whole:\n{self.flock.last_words()}")
             time.sleep(TURN_S)
         first = self.flock.peers[0]
-        command = [self.flock.binary, "stop", "--dir", first.home.inside(first.directory)]
+        command = [self.flock.binary, "stop", "--no-wait", "--dir", first.home.inside(first.directory)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         self.settle()
         self.flock.wait_ends(self.flock.peers, PATIENCE_S)

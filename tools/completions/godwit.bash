@@ -360,7 +360,7 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     stop)
-        offered+=' --dir= -d --help --usage'
+        offered+=' --dir= -d --no-wait --help --usage'
         kinds[--dir]='dir'
         kinds[-d]='dir'
         ;;

@@ -369,6 +369,7 @@ complete -c godwit -n '__godwit_is status' -s '?' -l help -d 'Print the options 
 complete -c godwit -n '__godwit_is status' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is stop' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of a running peer'
+complete -c godwit -n '__godwit_is stop' -l no-wait -d 'Return as soon as the peer has accepted the request'
 complete -c godwit -n '__godwit_is stop' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is stop' -l usage -d 'Print a short usage message, and exit'
 

@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
         print_help(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--version") == 0) {
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "version") == 0) {
         puts("godwit " GODWIT_VERSION);
         return 0;
     }

@@ -36,6 +36,7 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     *status = (gw_peer_status){
         .phase = phase_text(p),
         .waits = p->phase == GW_AT_WAITING || gw_votes_wait_long(p) || waits_for_room(p),
+        .ends = p->save.leaving || p->phase == GW_AT_ENDING || p->phase == GW_AT_OVER,
         .disk_writable = !p->save.unwritable && !p->save.unwritable_logged && !p->save.disk_hangs,
         .waits_for = p->outbox.waits_for,
         .view = p->view.current.epoch > 0 ? &p->view.current : NULL,

@@ -22,11 +22,12 @@
 #include <string.h>
 
 enum {
-    POLL_MS = 100,        /* a waiting peer looks around this often */
-    JOIN_MS = 500,        /* between two requests to be admitted */
-    JOIN_LASTS_MS = 3000, /* a request counts for this long */
-    SEED_MS = 3000,       /* time that a seed has to answer, however late its address became known */
-    SETTLE_MS = 1500,     /* after this time without a new peer all are taken to be here */
+    POLL_MS = 100,         /* a waiting peer looks around this often */
+    JOIN_MS = 500,         /* between two requests to be admitted */
+    JOIN_LASTS_MS = 3000,  /* a request counts for this long */
+    SEED_SILENT_MS = 1000, /* seeds that answer within this time are not worth a message */
+    SEED_MS = 3000,        /* time that a seed has to answer, however late its address became known */
+    SETTLE_MS = 1500,      /* after this time without a new peer all are taken to be here */
     /* After this time without a peer that is here for the first time, a flock is founded although others
      * come and go. */
     UNSETTLED_MS = 10000,
@@ -260,6 +261,7 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
     if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
         const char *none =
             c->seed_count == 0 ? "no name of a seed could be resolved yet" : "no seed answers yet";
+        if (p->now < p->started_ns + gw_peer_ms(p, SEED_SILENT_MS)) return true;
         gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
                       (double)c->join_timeout_ns * 1e-9);
         return true;

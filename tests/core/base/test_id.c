@@ -10,7 +10,16 @@ static const gw_addr four = {.family = 4, .ip = {10, 0, 0, 1}, .port = 7117},
 Test(addr, text_names_family_and_port) {
     char text[GW_ADDR_TEXT];
     cr_assert_str_eq(gw_addr_text(&four, text), "10.0.0.1:7117");
-    cr_assert_str_eq(gw_addr_text(&six, text), "[2001:db8:0:0:0:0:0:1]:7117");
+    cr_assert_str_eq(gw_addr_text(&six, text), "[2001:db8::1]:7117");
+    gw_addr any = {.family = 6, .port = 7117}, ends = {.family = 6, .ip = {0x20, [13] = 1}, .port = 1};
+    cr_assert_str_eq(gw_addr_text(&any, text), "[::]:7117");
+    cr_assert_str_eq(gw_addr_text(&ends, text), "[2000::1:0]:1");
+    gw_addr twice = {.family = 6, .ip = {1, 1, [5] = 2, [7] = 3, [13] = 4}, .port = 1};
+    cr_assert_str_eq(gw_addr_text(&twice, text), "[101:0:2:3::4:0]:1");
+    gw_addr last = {.family = 6, .ip = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, .port = 1};
+    cr_assert_str_eq(gw_addr_text(&last, text), "[101:101:101:101:101::]:1");
+    gw_addr single = {.family = 6, .ip = {1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, .port = 1};
+    cr_assert_str_eq(gw_addr_text(&single, text), "[101:0:101:101:101:101:101:101]:1");
     cr_assert_str_eq(gw_addr_text(&(gw_addr){0}, text), "none");
     gw_addr longest = {.family = 6, .port = UINT16_MAX};
     memset(longest.ip, 0xFF, sizeof longest.ip);

@@ -52,6 +52,24 @@ Test(directory, a_missing_or_empty_folder_becomes_godwits) {
     expect_taken("volume", "volume");
 }
 
+Test(directory, what_was_made_for_a_start_that_failed_goes_and_anything_else_stays) {
+    cr_assert(gw_directory_open(scratch_path("new"), &directory, &err), "%s", err.text);
+    scratch_write_text("new/lock", "1");
+    gw_directory_discard(&directory);
+    gw_directory_close(&directory);
+    cr_expect(!exists("new"));
+    cr_assert(gw_directory_open(scratch_path("used"), &directory, &err), "%s", err.text);
+    scratch_make_folder("used/chunks");
+    gw_directory_discard(&directory);
+    gw_directory_close(&directory);
+    cr_expect(exists("used/" GW_DIRECTORY_MARKER), "there is more in it");
+    scratch_make_folder("before");
+    cr_assert(gw_directory_open(scratch_path("before"), &directory, &err), "%s", err.text);
+    gw_directory_discard(&directory);
+    gw_directory_close(&directory);
+    cr_expect(exists("before/" GW_DIRECTORY_MARKER), "it was there before");
+}
+
 Test(directory, in_a_folder_with_other_things_it_has_one_of_its_own) {
     scratch_make_folder("project");
     scratch_make_folder("project/tmp");
@@ -94,9 +112,9 @@ Test(directory, one_of_an_older_build_is_recognized_by_its_key) {
 Test(directory, what_is_no_folder_is_an_error) {
     scratch_write_text("file", "");
     cr_assert(!gw_directory_open(scratch_path("file"), &directory, &err));
-    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
     cr_assert(!gw_directory_open(scratch_path("no/parent"), &directory, &err));
-    cr_assert_eq(err.code, GW_E_IO);
+    cr_assert_eq(err.code, GW_E_NOTFOUND);
 }
 
 Test(directory, a_link_in_the_place_of_an_own_file_is_refused_by_its_name) {

@@ -134,7 +134,7 @@ Test(output, what_is_no_regular_file_is_refused_and_stays) {
     refuse("folder", GW_E_INVALID, "not a regular file");
     refuse("device", GW_E_INVALID, "not a regular file");
     refuse("round", GW_E_IO, "Too many levels of symbolic links");
-    refuse("nowhere/file", GW_E_IO, "cannot write");
+    refuse("nowhere/file", GW_E_NOTFOUND, "cannot write");
     cr_assert(lstat(scratch_path("pipe"), &stat) == 0 && S_ISFIFO(stat.st_mode));
     cr_assert(lstat(scratch_path("device"), &stat) == 0 && S_ISLNK(stat.st_mode));
 }
@@ -188,7 +188,8 @@ Test(output, a_file_may_get_another_name_on_the_way) {
     cr_assert_str_eq(content("one"), "old");
     cr_assert_str_eq(content("two"), "newer");
     cr_assert_str_eq(content("three"), "");
-    cr_assert_not(there("one.godwit-partial") || there("two.godwit-partial") || there("three.godwit-partial"));
+    cr_assert_not(there("one.godwit-partial") || there("two.godwit-partial") ||
+                  there("three.godwit-partial"));
 }
 
 Test(output, a_file_is_nobody_elses_while_it_gets_another_name) {

@@ -39,6 +39,16 @@ Test(display, shows_everything_where_there_is_room) {
         "step 312/590  loss=0.1234 note=fine  116 shards/s  4 peers  leader 1f000000  saved 300  1:55 left");
 }
 
+/* The rates of the last steps and the time that the rest would take say nothing of a peer that ends. */
+Test(display, shows_no_rates_of_a_peer_that_ends) {
+    char line[200];
+    gw_node_snapshot *s = rig_busy_snapshot();
+    s->tokens_per_s = 5000;
+    s->ending = true;
+    gw_display_format(s, 150, line, sizeof line);
+    cr_expect_str_eq(line, "step 312/590  loss=0.1234 note=fine  4 peers  leader 1f000000  saved 300");
+}
+
 Test(display, shows_everything_in_brief_on_80_columns) {
     char line[200];
     gw_display_format(rig_busy_snapshot(), 79, line, sizeof line);

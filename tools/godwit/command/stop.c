@@ -5,19 +5,42 @@
 #include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
+#include <errno.h>
 #include <jansson.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
-static const struct argp_option dir_option[] = {
-    {"dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0},
+enum {
+    WAIT_S = 600, /* the most time that `godwit stop` waits for the end of the peer */
+    NO_WAIT = 256,
+};
+
+/* What a command of this file is given. */
+typedef struct choice {
+    const char *dir;
+    bool no_wait;
+} choice;
+
+#define DIR_OPTION                                                                                           \
+    { "dir", 'd', "DIR", 0, "The directory of a running peer (" GW_DEFAULT_DIR ")", 0 }
+
+static const struct argp_option dir_option[] = {DIR_OPTION, {0}};
+
+static const struct argp_option stop_options[] = {
+    DIR_OPTION,
+    {"no-wait", NO_WAIT, NULL, 0, "Return as soon as the peer has accepted the request", 0},
     {0},
 };
 
 static const char stop_doc[] =
     "Stops the whole job: every peer ends at the same step, after a checkpoint of that step.\v"
-    "Returns as soon as the peer in DIR has accepted the request. If that fails, nothing is done later "
-    "either. To take one peer out of a running job, send it SIGTERM instead: the others go on.";
+    "Returns when the peer in DIR has ended, so that DIR is free; other peers may end a little later. After "
+    "10 minutes it waits no longer. Ctrl-C ends the waiting, and the job stops all the same. If the peer "
+    "does not accept the request, nothing is done later either. To take one peer out of a running job, send "
+    "it SIGTERM instead: the others go on.";
 
 static const char force_view_doc[] =
     "Lets the peers that can reach each other go on although they are not a majority (--quorum majority).\v"
@@ -25,11 +48,14 @@ static const char force_view_doc[] =
     "never go on with this job by themselves. Returns as soon as the peer in DIR has accepted the request. "
     "If that fails, nothing is done later either.";
 
-static error_t parse_dir(int key, char *arg, struct argp_state *state) {
-    const char **dir = state->input;
+static error_t parse_choice(int key, char *arg, struct argp_state *state) {
+    choice *chosen = state->input;
     switch (key) {
     case 'd':
-        *dir = arg;
+        chosen->dir = arg;
+        return 0;
+    case NO_WAIT:
+        chosen->no_wait = true;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "unexpected argument '%s'", arg);
@@ -39,32 +65,65 @@ static error_t parse_dir(int key, char *arg, struct argp_state *state) {
     }
 }
 
-static int ask(int argc, char **argv, const char *doc, const char *request, const char *answer_text) {
-    const char *dir = GW_DEFAULT_DIR;
-    struct argp argp = {.options = dir_option, .parser = parse_dir, .doc = doc};
-    gw_argp_parse(&argp, argc, argv, &dir);
+/* Sends the request to the peer in `dir`, and prints what has come of it. */
+static bool ask(const char *command, const char *dir, const char *request, const char *answer_text) {
     gw_err err;
     char *answer = gw_control_ask(dir, request, &err);
     if (answer == NULL) {
-        fprintf(stderr, "%s: %s\n", argv[0], err.text);
-        return 1;
+        fprintf(stderr, "%s: %s\n", command, err.text);
+        return false;
     }
     json_t *object = json_loads(answer, 0, NULL);
     bool accepted = json_is_true(json_object_get(object, "ok"));
     if (accepted)
         puts(answer_text);
     else
-        fprintf(stderr, "%s: the peer has refused the request: %s\n", argv[0], answer);
+        fprintf(stderr, "%s: the peer has refused the request: %s\n", command, answer);
     json_decref(object);
     free(answer);
-    return accepted ? 0 : 1;
+    return accepted;
+}
+
+/* Waits for the end of the peer, whose process this is (gw_control_process). */
+static bool wait_for_end(const char *command, const char *dir, int process) {
+    if (process < 0) {
+        fprintf(stderr,
+                "%s: the process of the peer in %s cannot be seen from here (is it in a container?), so this "
+                "does not "
+                "wait for its end\n",
+                command, dir);
+        return true;
+    }
+    struct pollfd ended = {.fd = process, .events = POLLIN};
+    int count;
+    fflush(stdout);
+    do count = poll(&ended, 1, WAIT_S * 1000);
+    while (count < 0 && errno == EINTR);
+    if (count > 0) return true;
+    fprintf(
+        stderr,
+        "%s: the peer in %s has accepted the request, and has not ended for %d s: 'godwit status --dir %s' "
+        "shows what it waits for\n",
+        command, dir, WAIT_S, dir);
+    return false;
 }
 
 int gw_stop_main(int argc, char **argv) {
-    return ask(argc, argv, stop_doc, "stop",
-               "the job stops: the peers save a last checkpoint, then every peer ends");
+    choice chosen = {.dir = GW_DEFAULT_DIR};
+    struct argp argp = {.options = stop_options, .parser = parse_choice, .doc = stop_doc};
+    gw_argp_parse(&argp, argc, argv, &chosen);
+    /* After the request has been accepted, the peer may have ended before its process can be looked up. */
+    int process = chosen.no_wait ? -1 : gw_control_process(chosen.dir);
+    bool good = ask(argv[0], chosen.dir, "stop",
+                    "the job stops: the peers save a last checkpoint, then every peer ends");
+    if (good && !chosen.no_wait) good = wait_for_end(argv[0], chosen.dir, process);
+    if (process >= 0) close(process);
+    return good ? 0 : 1;
 }
 
 int gw_force_view_main(int argc, char **argv) {
-    return ask(argc, argv, force_view_doc, "force-view", "the peers that can be reached form a view");
+    choice chosen = {.dir = GW_DEFAULT_DIR};
+    struct argp argp = {.options = dir_option, .parser = parse_choice, .doc = force_view_doc};
+    gw_argp_parse(&argp, argc, argv, &chosen);
+    return ask(argv[0], chosen.dir, "force-view", "the peers that can be reached form a view") ? 0 : 1;
 }

@@ -208,6 +208,7 @@ bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err) 
     if (!gw_metrics_format_of(path, &file->format, err)) return false;
     file->path = strdup(path);
     bool good = file->path != NULL || gw_fail(err, GW_E_NOMEM, "%s: out of memory", path);
+    file->made = access(path, F_OK) != 0;
     if (good) file->fd = gw_output_lock(path, 0, err);
     if (good && file->fd < 0 && err->code == GW_E_DENIED)
         gw_fail(err, GW_E_DENIED, "%s: another process writes to it; every peer needs a file of its own",
@@ -236,6 +237,11 @@ bool gw_metrics_file_open(const char *path, const char *job, uint64_t first_step
 }
 
 void gw_metrics_file_close(gw_metrics_file *file) {
+    struct stat ours, named;
+    bool unused = file->fd >= 0 && file->made && fstat(file->fd, &ours) == 0 && ours.st_size == 0;
+    unused =
+        unused && stat(file->path, &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+    if (unused) unlink(file->path); /* the lock is held: nobody else writes it */
     if (file->fd >= 0) close(file->fd);
     free(file->path);
     *file = (gw_metrics_file){.fd = -1};

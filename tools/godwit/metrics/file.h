@@ -39,6 +39,7 @@ typedef struct gw_metrics_file {
     char cut_job
         [9]; /* the job of rows that the next row cuts off, after a copy of the file is made; empty: there are none */
     int fd;
+    bool made;          /* by gw_metrics_file_hold */
     bool torn;          /* there may be bytes behind the last whole row */
     uint64_t end, last; /* bytes of the whole rows; step of the last row, 0 = there is none */
     uint32_t columns;   /* CSV: columns of the header; 0 = there is no header yet */
@@ -62,6 +63,7 @@ bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, uint64_t firs
 /* Calls gw_metrics_file_hold and gw_metrics_file_begin. On failure there is nothing to close. */
 bool gw_metrics_file_open(const char *path, const char *job, uint64_t first_step, bool fresh,
                           gw_metrics_file *file, gw_err *err);
+/* Closes the file, and removes it if gw_metrics_file_hold made it and it has stayed empty. */
 void gw_metrics_file_close(gw_metrics_file *file);
 
 /* Adds a row. It replaces rows of this and later steps, which an earlier life wrote before it ended

@@ -75,6 +75,7 @@ typedef struct gw_node_again {
 
 struct gw_node {
     gw_node_again again, before;   /* of the next life, and of this one */
+    bool refused;                  /* the command line is wrong: nothing stays of this start */
     gw_run_options given;          /* as they were given, but for dir: the directory that is used */
     const gw_run_options *options; /* of `given` */
     gw_console *console;

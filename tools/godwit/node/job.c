@@ -262,11 +262,12 @@ bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw
     if (known != NULL) return true;
     if (other != NULL && !job->options->fresh && !job->origin.wanted) {
         char *why = name_differences(job, directory, other);
+        /* A job of another type has other tensors: --continue refuses its state. */
+        bool continues = strcmp(other->job_name, job->options->job->name) == 0;
         gw_fail(err, GW_E_USAGE,
-                "%s holds step %" PRIu64 " of another job (%s). Run the command of that job, go on from its "
-                "state by --continue, name another "
+                "%s holds step %" PRIu64 " of another job (%s). Run the command of that job, %sname another "
                 "--dir, or begin this job beside it by --fresh",
-                directory->path, other->step, why);
+                directory->path, other->step, why, continues ? "go on from its state by --continue, " : "");
         free(why);
         return false;
     }

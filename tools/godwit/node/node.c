@@ -368,6 +368,7 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
     }
     node->again.port = node->network.listen.port;
     node->again.http_port = node->http.addr.port;
+    node->refused = !good && err.code == GW_E_USAGE;
     int code = good ? exit_code_of(node->result.finish) : 0;
     bool sampled = gw_sampler_close(node->sampler);
     node->sampler = node->publisher.of.sampler = NULL;

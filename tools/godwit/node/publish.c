@@ -364,6 +364,7 @@ static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
                   sizeof s->phase);
     bool waits = status.waits || waits_for;
     s->ended = p->of.result->finished;
+    s->ending = status.ends;
     s->healthy = status.view != NULL && !s->ended && !waits;
     if (status.view) {
         s->epoch = status.view->epoch;

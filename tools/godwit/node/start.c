@@ -31,15 +31,23 @@
 
 /* Directory, identity, and the ports. */
 
+/* Makes the failure of a step an error of the command line (exit code 2) where something is missing that
+ * the command line names: a supervisor would start the same command again and again in vain. */
+static bool blame_command_line(bool good, gw_err *err) {
+    if (!good && err->code == GW_E_NOTFOUND) err->code = GW_E_USAGE;
+    return good;
+}
+
 /* Sets options->dir to the directory that is used. */
 static bool open_self(gw_node_self *self, gw_run_options *options, gw_err *err) {
     gw_directory *directory = &self->directory;
-    if (!gw_directory_open(options->dir, directory, err)) return false;
+    if (!blame_command_line(gw_directory_open(options->dir, directory, err), err)) return false;
     if (strcmp(directory->path, options->dir) != 0)
         gw_log(GW_INFO, "node", "%s holds other files: this peer uses %s", options->dir, directory->path);
     options->dir = directory->path;
     return gw_dirlock_take(&directory->io, directory->path, &self->lock, err) &&
-           (!options->key_file || gw_keyring_load(options->key_file, &self->keyring, err)) &&
+           (!options->key_file ||
+            blame_command_line(gw_keyring_load(options->key_file, &self->keyring, err), err)) &&
            gw_identity_open(&directory->io, directory->path, &self->identity, err);
 }
 
@@ -82,7 +90,7 @@ static bool open_http(gw_node_http *http, const gw_console *console, gw_err *err
 static bool open_metrics(gw_node *node, gw_err *err) {
     if (node->options->metrics == NULL) return true;
     node->metrics = node->publisher.of.metrics = gw_metrics_open(node->options->metrics, err);
-    return node->metrics != NULL;
+    return blame_command_line(node->metrics != NULL, err);
 }
 
 static bool begin_metrics(gw_node *node, gw_err *err) {
@@ -532,11 +540,11 @@ static bool open_job(gw_node *node, gw_err *err) {
         return false;
     bool good = gw_node_job_open(&node->job, node->options, origins, count, err);
     gw_node_origins_free(origins, count);
-    return good;
+    return blame_command_line(good, err);
 }
 
-/* The job that went on in this directory before had the same options. Now that the device is known, its identity may
- * differ after all: then the peer begins again, and goes on from the newest state instead. */
+/* The job that went on in this directory before had the same options. Now that the device is known, its
+ * identity may differ after all: then the peer begins again, and goes on from the newest state instead. */
 static bool check_begun(gw_node *node, gw_err *err) {
     const char *begun = node->job.origin.begun;
     if (begun == NULL || strcmp(begun, node->job.identity) == 0) return true;
@@ -654,6 +662,7 @@ bool gw_node_close(gw_node *node) {
     if (node->network.packets) gw_packets_close(node->network.packets);
     gw_identity_wipe(&node->self.identity);
     gw_keyring_wipe(&node->self.keyring);
+    if (node->refused && node->self.lock.fd >= 0) gw_directory_discard(&node->self.directory);
     gw_dirlock_release(&node->self.lock);
     gw_directory_close(&node->self.directory);
     pthread_rwlock_destroy(&engine->state.lock);

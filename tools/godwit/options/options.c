@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/params.h"
 #include "core/state/placement.h"
+#include "kernels/jobs/jobs.h"
 #include "kernels/jobs/program/program.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
@@ -730,9 +731,28 @@ static bool parse(int argc, char **argv, parser *p) {
     return good;
 }
 
+/* Whether an argument asks argp for help: "-?", or the beginning of --help or --usage. */
+static bool asks_help(const char *arg) {
+    size_t length = strlen(arg);
+    if (strcmp(arg, "-?") == 0) return true;
+    return length > 3 && (strncmp("--help", arg, length) == 0 || strncmp("--usage", arg, length) == 0);
+}
+
+/* Refuses a command line that begins with an option: without a job, the options of the job are unknown. */
+static bool expect_job_first(int argc, char **argv, gw_err *err) {
+    const char *job = NULL;
+    if (argc < 2 || argv[1][0] != '-') return true;
+    for (int i = 1; i < argc; i++) {
+        if (asks_help(argv[i])) return true;
+        if (job == NULL && (gw_job_find(argv[i]) != NULL || gw_program_is_script(argv[i]))) job = argv[i];
+    }
+    return gw_fail(err, GW_E_USAGE, "the job comes first: godwit run %s [OPTION...]",
+                   job != NULL ? job : "JOB");
+}
+
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err) {
     parser p = {0};
-    bool good = take_fallbacks(options, err);
+    bool good = take_fallbacks(options, err) && expect_job_first(argc, argv, err);
     char **after = argv + argc;                 /* what follows "--" */
     const char *job = argc >= 2 ? argv[1] : ""; /* the parser puts options before it */
     if (good && argc >= 2 && job[0] != '-') {

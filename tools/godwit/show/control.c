@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -256,6 +257,23 @@ static int connect_to(const char *given, gw_err *err) {
         gw_fail_errno(err, why, "%s/%s", dir, socket_name);
     close(directory_fd);
     return -1;
+}
+
+int gw_control_process(const char *given) {
+    char dir[GW_PATH_BYTES];
+    gw_err ignored;
+    if (!gw_directory_find(given, dir, &ignored)) return -1;
+    int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) return -1;
+    long pid = lock_holder(directory_fd);
+    int process = pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U) : -1;
+    /* If the process ended in between, its number may be another's by now. */
+    if (process >= 0 && lock_holder(directory_fd) != pid) {
+        close(process);
+        process = -1;
+    }
+    close(directory_fd);
+    return process;
 }
 
 /* Reads the answer. *unheard is set where the peer hung up without having read the request. */

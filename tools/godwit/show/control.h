@@ -1,6 +1,6 @@
 /* The control socket of a running peer: DIR/control.sock, mode 0600. A client sends one line ("status",
- * "stop", "force-view" or "read") and gets one JSON object. After "read" the connection stays, and goes on with
- * the requests of tools/godwit/service. */
+ * "stop", "force-view" or "read") and gets one JSON object. After "read" the connection stays, and goes on
+ * with the requests of tools/godwit/service. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_CONTROL_H
 #define GODWIT_TOOLS_GODWIT_SHOW_CONTROL_H
 
@@ -17,8 +17,8 @@ typedef enum gw_control_request {
 /* Called on the control thread for each request: pass it on and return. */
 typedef void gw_control_take(void *context, gw_control_request request);
 
-/* Called on the control thread for a client that reads checkpoints; the callee owns the connection. NULL: there is no
- * such request. */
+/* Called on the control thread for a client that reads checkpoints; the callee owns the connection. NULL:
+ * there is no such request. */
 typedef void gw_control_read(void *context, int fd);
 
 /* Serves the socket from a thread of its own. The caller holds the directory's lock: a socket that a dead
@@ -32,8 +32,12 @@ void gw_control_close(gw_control *control);
  * caller frees. Fails with GW_E_NOTFOUND when no peer runs there, GW_E_PEER when the peer has no socket
  * yet or no longer, and GW_E_TIMEOUT when it does not answer for some seconds. */
 char *gw_control_ask(const char *dir, const char *request, gw_err *err);
-/* Connects to the peer that runs in `dir` to read checkpoints from it. Returns a non-blocking socket, or -1, and
- * fails as gw_control_ask does, with GW_E_UNSUPPORTED where the peer is of an earlier build. */
+/* Returns a descriptor of the process of the peer that runs in `dir` (pidfd_open(2)), which is readable
+ * once the process has ended; the caller closes it. Returns -1 where no peer runs there, or its process is
+ * not visible from here. */
+int gw_control_process(const char *dir);
+/* Connects to the peer that runs in `dir` to read checkpoints from it. Returns a non-blocking socket, or
+ * -1, and fails as gw_control_ask does, with GW_E_UNSUPPORTED where the peer is of an earlier build. */
 int gw_control_connect(const char *dir, gw_err *err);
 
 #endif

@@ -230,13 +230,13 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
         gw_key_values_brief(s->report, next->text, REPORT_TEXT);
         only_loss(next->text, next->brief, sizeof next->brief);
     }
-    if (s->shards_per_s > 0) {
+    if (s->shards_per_s > 0 && !s->ending) {
         int decimals = s->shards_per_s < 100 ? 1 : 0;
         next = add(parts, &count, 4);
         snprintf(next->text, sizeof next->text, "%.*f shards/s", decimals, s->shards_per_s);
         snprintf(next->brief, sizeof next->brief, "%.*f/s", decimals, s->shards_per_s);
     }
-    if (s->tokens_per_s > 0) {
+    if (s->tokens_per_s > 0 && !s->ending) {
         next = add(parts, &count, 6);
         snprintf(next->text, sizeof next->text, "%.0f tokens/s", s->tokens_per_s);
         snprintf(next->brief, sizeof next->brief, "%.0f tok/s", s->tokens_per_s);
@@ -252,7 +252,7 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
         snprintf(next->text, sizeof next->text, "disk fails");
         memcpy(next->brief, next->text, sizeof next->brief);
     }
-    if (s->step_ms > 0 && s->steps > s->step) {
+    if (s->step_ms > 0 && s->steps > s->step && !s->ending) {
         char left[32];
         next = add(parts, &count, 5);
         duration_text((double)(s->steps - s->step) * s->step_ms / 1000, left, sizeof left);

@@ -117,7 +117,8 @@ typedef struct gw_node_snapshot {
     /* the answer of /healthz: the peer computes or is about to. False when it has no view, waits or has
      * ended */
     bool healthy;
-    bool ended; /* the peer has ended; this is its last snapshot */
+    bool ending; /* the peer leaves, or its job ends; the rates below are those of the last steps before */
+    bool ended;  /* the peer has ended; this is its last snapshot */
 
     uint64_t epoch; /* of the view, shown to people as its number; 0 = no view */
     gw_view_name view;

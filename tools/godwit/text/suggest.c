@@ -71,6 +71,16 @@ static void look_up(void *context, const struct argp_option *o) {
     l->takes_next = o->arg != NULL && (o->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
+/* Names by which other programs call what an option here does. */
+static const char *const synonyms[][2] = {{"learning-rate", "lr"}, {"port", "listen"}};
+
+static void look_up_synonym(void *context, const struct argp_option *o) {
+    lookup *l = context;
+    for (size_t i = 0; i < sizeof synonyms / sizeof synonyms[0]; i++)
+        if (strcmp(l->suggestion.word, synonyms[i][0]) == 0 && strcmp(o->name, synonyms[i][1]) == 0)
+            l->suggestion.name = o->name;
+}
+
 /* Complains of the first option that is misspelt; false if there is none. */
 static bool complain(const struct argp *argp, int argc, char **argv) {
     static const struct argp_option own[] = {{.name = "help"}, {.name = "usage"}, {.name = "version"}};
@@ -84,6 +94,7 @@ static bool complain(const struct argp *argp, int argc, char **argv) {
         lookup l = {.suggestion.word = word, .length = length};
         for_each_option(argp, look_up, &l);
         for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) look_up(&l, &own[k]);
+        if (!l.is_known) for_each_option(argp, look_up_synonym, &l);
         if (!l.is_known && l.suggestion.name != NULL) {
             fprintf(
                 stderr,

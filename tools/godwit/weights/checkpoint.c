@@ -199,7 +199,12 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_c
     s->catalogs = calloc(s->catalog_count, sizeof *s->catalogs);
     if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     for (uint32_t d = 0; d < count; d++) {
-        if (access(dirs[d], F_OK) != 0) return gw_fail_errno(err, errno, "%s", dirs[d]);
+        if (access(dirs[d], F_OK) != 0) {
+            bool missing = errno == ENOENT;
+            gw_fail_errno(err, errno, "%s", dirs[d]);
+            if (missing) err->code = GW_E_NOTFOUND;
+            return false;
+        }
         char dir[GW_PATH_BYTES];
         if (!gw_directory_find(dirs[d], dir, err) ||
             !gw_store_open(dir, GW_STORE_LOOK, NULL, &s->stores[d], err) ||

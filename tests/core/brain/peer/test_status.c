@@ -15,6 +15,10 @@ static bool waits_for_one(const flock *f) {
     return strstr(flock_status(f, 0).waits_for, "2 here") != NULL;
 }
 
+static bool misses_its_seed(const flock *f) {
+    return flock_said(f, 1, "no seed answers yet") > 0;
+}
+
 static bool has_begun(const flock *f) {
     return flock_in_view_of(f, 0, 3);
 }
@@ -35,5 +39,17 @@ Test(peer_status, what_a_peer_waits_for_is_shown_as_it_is_now) {
     flock_start(&f, 2);
     cr_assert(flock_run(&f, has_begun, MOST_EVENTS));
     cr_expect_str_eq(flock_status(&f, 0).waits_for, "", "in a view it waits for nobody");
+    flock_close(&f);
+}
+
+/* Seeds that answer within a second are the rule. */
+Test(peer_status, that_no_seed_answers_is_said_after_a_second) {
+    flock f;
+    flock_open(&f, 2, 2, 5, GW_QUORUM_ANY);
+    flock_start(&f, 1);
+    uint64_t started_ns = f.now;
+    cr_assert(flock_run(&f, misses_its_seed, MOST_EVENTS));
+    cr_expect_geq(f.now - started_ns, SECOND_NS);
+    cr_expect_lt(f.now - started_ns, 3 * SECOND_NS);
     flock_close(&f);
 }
