@@ -560,11 +560,10 @@ bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message,
     uint8_t version = gw_get_u8(&r);
     message->kind = (gw_message_kind)gw_get_u8(&r);
     if (r.failed || version != GW_MESSAGE_VERSION)
-        return gw_fail(
-            err, GW_E_INVALID,
-            "core/message: a control message of version %u, and this build reads version %u: run a newer "
-            "build of Godwit %s",
-            version, GW_MESSAGE_VERSION, version < GW_MESSAGE_VERSION ? "there" : "here");
+        return gw_fail(err, GW_E_INVALID,
+                       "a control message of version %u, and this build reads version %u: run a newer "
+                       "build of Godwit %s",
+                       version, GW_MESSAGE_VERSION, version < GW_MESSAGE_VERSION ? "there" : "here");
     gw_get_hash(&r, &message->job);
     message->epoch = gw_get_epoch(&r);
     gw_get_view_name(&r, &message->name);
@@ -573,8 +572,8 @@ bool gw_message_decode(const uint8_t *bytes, size_t length, gw_message *message,
     if (gw_reader_done(&r)) return true;
     const char *name = gw_message_name(message->kind);
     gw_message_free(message);
-    return gw_fail(err, GW_E_INVALID, "core/message: malformed %s message of %zu bytes at byte %zu", name,
-                   length, r.position);
+    return gw_fail(err, GW_E_INVALID, "malformed %s message of %zu bytes at byte %zu", name, length,
+                   r.position);
 }
 
 void gw_report_free(gw_report *report) {

@@ -36,19 +36,18 @@ bool gw_peer_record_read(gw_peer *p, const gw_peer_config *config, gw_peer_recor
     if (!gw_reader_done(&r) && config->record[0] != GW_BALLOT_VERSION)
         return gw_fail(
             err, GW_E_CORRUPT,
-            "core/peer: the protocol record of this directory is of version %u, this build writes "
+            "the protocol record of this directory is of version %u, this build writes "
             "version %d: go on with the build that wrote it, or join afresh with another directory",
             config->record[0], GW_BALLOT_VERSION);
     if (!gw_reader_done(&r))
         return gw_fail(err, GW_E_CORRUPT,
-                       "core/peer: the protocol record of this directory is damaged at byte %zu; "
+                       "the protocol record of this directory is damaged at byte %zu; "
                        "a peer that forgot its votes must not vote: move the directory away and join afresh",
                        r.position);
     if (!gw_hash_equal(&job, &p->job))
-        return gw_fail(
-            err, GW_E_CORRUPT,
-            "core/peer: the protocol record is another job's, whose votes say nothing of this one: "
-            "put it back under that job's name");
+        return gw_fail(err, GW_E_CORRUPT,
+                       "the protocol record is another job's, whose votes say nothing of this one: "
+                       "put it back under that job's name");
     return true;
 }
 

@@ -33,7 +33,7 @@ bool gw_chunk_state_bytes(const gw_tensor *tensors, uint32_t count, uint64_t *st
         for (uint32_t d = 0; d < tensor->rank; d++)
             if (__builtin_mul_overflow(bytes, tensor->dim[d], &bytes)) bytes = UINT64_MAX;
         if (bytes > GW_MAX_STATE_BYTES || total + bytes > GW_MAX_STATE_BYTES)
-            return gw_fail(err, GW_E_LIMIT, "core/chunk: the state is over %llu bytes at tensor %s",
+            return gw_fail(err, GW_E_LIMIT, "the state is over %llu bytes at tensor %s",
                            (unsigned long long)GW_MAX_STATE_BYTES, tensor->name);
         total += bytes;
     }

@@ -265,7 +265,7 @@ class EndsByThemselves(unittest.TestCase):
         ):
             self.assertFalse(deaths.is_explained(1, f"warn  peer: x\ngodwit: failed: {words}\n", True), words)
         for words in (
-            "core/peer: the protocol record of this directory is damaged at byte 9",
+            "the protocol record of this directory is damaged at byte 9",
             "the record of this peer's votes, /x/votes, is damaged; a peer that forgot its votes must not vote",
             "identity: /x/boot is damaged: it should hold a decimal number",
         ):

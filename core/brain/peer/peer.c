@@ -115,7 +115,7 @@ static bool open_gossip(gw_peer *p, gw_err *err) {
 
 static bool sane(const gw_peer_config *c, gw_err *err) {
     if (c->identity == NULL || c->shards == NULL || gw_peer_id_is_none(&c->id))
-        return gw_fail(err, GW_E_USAGE, "core/peer: identity, shards and id are needed");
+        return gw_fail(err, GW_E_USAGE, "identity, shards and id are needed");
     if (c->peers < 1 || c->peers > GW_MAX_MEMBERS)
         return gw_fail(err, GW_E_USAGE, "--peers: %u is not from 1 to %d", c->peers, GW_MAX_MEMBERS);
     if (c->fast && c->quorum != GW_QUORUM_MAJORITY)
@@ -187,7 +187,7 @@ gw_peer *gw_peer_create(const gw_peer_config *config, gw_err *err) {
     if (!sane(config, err)) return NULL;
     gw_peer *p = calloc(1, sizeof *p);
     if (p == NULL) {
-        gw_fail(err, GW_E_NOMEM, "core/peer: no memory for a peer");
+        gw_fail(err, GW_E_NOMEM, "no memory for a peer");
         return NULL;
     }
     copy_config(p, config);

@@ -23,6 +23,10 @@ static bool has_begun(const flock *f) {
     return flock_in_view_of(f, 0, 3);
 }
 
+static bool is_ending(const flock *f) {
+    return flock_status(f, 0).ends;
+}
+
 /* Notices of what a peer waits for come every two seconds at most. What it shows is never older than the last of its
  * decisions. */
 Test(peer_status, what_a_peer_waits_for_is_shown_as_it_is_now) {
@@ -39,6 +43,9 @@ Test(peer_status, what_a_peer_waits_for_is_shown_as_it_is_now) {
     flock_start(&f, 2);
     cr_assert(flock_run(&f, has_begun, MOST_EVENTS));
     cr_expect_str_eq(flock_status(&f, 0).waits_for, "", "in a view it waits for nobody");
+    cr_expect_not(is_ending(&f));
+    flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+    cr_expect(flock_run(&f, is_ending, MOST_EVENTS), "a peer that was asked to leave shows that it ends");
     flock_close(&f);
 }
 

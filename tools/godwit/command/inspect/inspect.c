@@ -28,7 +28,7 @@ enum { KEY_TENSORS = 256, KEY_STEP, KEY_JOB };
 static const struct argp_option inspect_options[] = {
     {"json", 'j', 0, 0, "Print one JSON object", 0},
     {"tensors", KEY_TENSORS, 0, 0, "Show the tensors too, with their norms", 0},
-    {"step", KEY_STEP, "N", 0, "Show the checkpoint of step N in full (the newest)", 0},
+    {"step", KEY_STEP, "N", 0, "Show the checkpoint of step N in full (newest)", 0},
     {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {0},
 };
