@@ -52,7 +52,7 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     lab *l = lab_open();
     const char *right = lab_undisturbed(l, gpt(l, 40, whole));
     lab_state(l, lab_start(l, "one", NULL, with(gpt(l, 60, longer), "--steps 27", more)), "done");
-    expect_refused(l, "one", whole, "updates=60, here 40");
+    expect_refused(l, "one", whole, "(updates=60, here 40)");
     expect_refused(l, "one", whole, "--continue");
     lab_peer *branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
     cr_expect_str_eq(lab_state(l, branch, "done"), right);

@@ -9,6 +9,7 @@
 #include "core/brain/outbox.h"
 #include "core/brain/self.h"
 #include "core/brain/state.h"
+#include "core/identity.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,19 +17,6 @@
 #include <string.h>
 
 enum { SETTLE_MS = 1500, MOST_NAMED = 3 };
-
-/* The line of `text` that gives a value to the name at `line`, or NULL. */
-static const char *same_name(const char *text, const char *line) {
-    size_t name = strcspn(line, "=\n");
-    for (; *text != '\0'; text += strcspn(text, "\n"), text += *text == '\n')
-        if (strcspn(text, "=\n") == name && strncmp(text, line, name) == 0) return text;
-    return NULL;
-}
-
-static bool same_line(const char *a, const char *b) {
-    size_t length = strcspn(a, "\n");
-    return strcspn(b, "\n") == length && strncmp(a, b, length) == 0;
-}
 
 /* The differing lines of two identities, as text for people. */
 typedef struct differing {
@@ -39,7 +27,13 @@ typedef struct differing {
 
 /* Appends one difference. NULL: the line is absent on that side. */
 static void add_difference(differing *d, const char *theirs, const char *here) {
+    const char *digest = gw_identity_digest_text(theirs != NULL ? theirs : here);
     if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
+    if (digest != NULL) {
+        int more = snprintf(d->text + d->used, d->size - d->used, "%s%s", d->count == 1 ? "" : "; ", digest);
+        d->used += more > 0 ? (size_t)more : 0;
+        return;
+    }
     int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
         our_line = here == NULL ? 6 : (int)strcspn(here, "\n");
     int more = snprintf(d->text + d->used, d->size - d->used, "%stheirs: %.*s, here: %.*s",
@@ -48,16 +42,18 @@ static void add_difference(differing *d, const char *theirs, const char *here) {
     d->used += more > 0 ? (size_t)more : 0;
 }
 
-/* Writes the lines that differ between two identities: the first ones by name and value, then how many
- * more. */
+/* Writes the lines that differ between two identities, except for those whose difference follows from another one's: the
+ * first ones by name and value, then how many more. */
 static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
     differing d = {.text = text, .size = size};
     for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
-        const char *here = same_name(ours, line);
-        if (here == NULL || !same_line(line, here)) add_difference(&d, line, here);
+        const char *here = gw_identity_line(ours, line);
+        bool same = here != NULL && gw_identity_is_same_line(line, here);
+        if (!same && !gw_identity_follows(theirs, ours, line)) add_difference(&d, line, here);
     }
     for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
-        if (same_name(theirs, line) == NULL) add_difference(&d, NULL, line);
+        if (gw_identity_line(theirs, line) == NULL && !gw_identity_follows(theirs, ours, line))
+            add_difference(&d, NULL, line);
     if (d.count > MOST_NAMED && d.used < size)
         snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
 }
@@ -65,18 +61,18 @@ static void name_differences(const char *theirs, const char *ours, char *text, s
 /* The step from which a job goes on, by the identity of one of its peers; less than any other where the peer does not
  * know it. */
 static int64_t first_step_of(const char *identity) {
-    const char *line = same_name(identity, "parent-step=");
+    const char *line = gw_identity_line(identity, "parent-step=");
     return line == NULL ? -1 : strtoll(line + strlen("parent-step="), NULL, 10);
 }
 
 /* Whether both peers go on from a state of another job, and not from the same one. */
 static bool differ_in_origin(const char *theirs, const char *ours) {
     static const char *const names[] = {"parent=", "parent-step=", "parent-root="};
-    if (same_name(theirs, names[0]) == NULL || same_name(ours, names[0]) == NULL) return false;
+    if (gw_identity_line(theirs, names[0]) == NULL || gw_identity_line(ours, names[0]) == NULL) return false;
     bool differ = false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *one = same_name(theirs, names[i]), *other = same_name(ours, names[i]);
-        differ |= one == NULL || other == NULL ? one != other : !same_line(one, other);
+        const char *one = gw_identity_line(theirs, names[i]), *other = gw_identity_line(ours, names[i]);
+        differ |= one == NULL || other == NULL ? one != other : !gw_identity_is_same_line(one, other);
     }
     return differ;
 }
@@ -258,9 +254,10 @@ void gw_strangers_consider(gw_peer *p) {
         if (!stays || !asked_to_join(p, c)) continue;
         char id[GW_SHORT_TEXT];
         gw_peer_finish(p, GW_FINISH_DENIED, NULL,
-                       "peer %s %s (%s). There are %" PRIu32 " such peers, and %" PRIu32 " like this one. %s",
-                       gw_peer_id_short(&c->id, id), what_it_does(c), c->difference, theirs.count, own.count,
-                       what_to_do(c));
+                       "peer %s %s (%s). There %s %" PRIu32 " such peer%s, and %" PRIu32 " like this one. %s",
+                       gw_peer_id_short(&c->id, id), what_it_does(c), c->difference,
+                       theirs.count == 1 ? "is" : "are", theirs.count, theirs.count == 1 ? "" : "s",
+                       own.count, what_to_do(c));
         return;
     }
 }

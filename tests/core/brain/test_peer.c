@@ -256,6 +256,20 @@ Test(peer, who_gives_back_three_shards_of_a_step_gives_up_and_the_others_go_on) 
     flock_close(&f);
 }
 
+/* Two peers of different jobs meet, and the one with the higher id is turned away. */
+Test(peer, one_peer_of_another_job_is_one_such_peer) {
+    flock f;
+    flock_open(&f, 2, 2, 20, GW_QUORUM_ANY);
+    f.peers[1].config.identity = "job=test\nlr=0.2\n";
+    flock_start_all(&f);
+    cr_assert(!flock_run(&f, NULL, 2000));
+    uint32_t away = f.peers[1].finished ? 1 : 0;
+    cr_assert_eq(f.peers[away].finish, GW_FINISH_DENIED);
+    cr_assert_not_null(strstr(f.peers[away].finish_text, "There is 1 such peer, and 1 like this one. "), "%s",
+                       f.peers[away].finish_text);
+    flock_close(&f);
+}
+
 /* One that would go on after a partition where the others wait, or where the others stop: the flock could go
  * on twice. */
 Test(peer, another_rule_is_turned_away_naming_both) {

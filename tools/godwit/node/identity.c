@@ -1,6 +1,7 @@
 #include "tools/godwit/node/identity.h"
 
 #include "core/base/assert.h"
+#include "core/identity.h"
 #include "core/os/durable.h"
 #include "core/params.h"
 
@@ -42,37 +43,18 @@ static const char *value_of(const gw_param *params, uint32_t count, const char *
     return NULL;
 }
 
-/* Lines of an identity whose values are hashes, which mean nothing to people, and the text that stands for
- * them. */
-static const struct {
-    const char *name, *text;
-} hashed[] = {{"data", "the data differ"},
-              {"code", "the file of the shared object differs"},
-              {"program", "the file of the program differs"}};
-
 /* How the names of lines begin whose values are digests of files (core/godwit.h, gw_plan.identity). */
 static const char file_prefix[] = "file:";
-
-/* Whether a difference in this line follows from another one, so that it need not be named: almost any
- * option changes the bits of a first shard, and jobs with float sums name the build where others name a
- * compute class. */
-static bool is_consequence(const char *name, const char *other) {
-    GW_ASSERT(name != NULL);
-    return strcmp(name, "probe") == 0 ||
-           (other == NULL && (strcmp(name, "class") == 0 || strcmp(name, "kernels") == 0));
-}
 
 /* Writes one difference, unless MOST_NAMED are written, and counts it. */
 static void write_difference(FILE *out, uint32_t *differ, const char *name, const char *theirs,
                              const char *here) {
     if ((*differ)++ >= MOST_NAMED) return;
     const char *separator = *differ == 1 ? "" : "; ";
-    for (size_t i = 0; i < sizeof hashed / sizeof hashed[0]; i++) {
-        if (strcmp(hashed[i].name, name) != 0) continue;
-        fprintf(out, "%s%s", separator, hashed[i].text);
-        return;
-    }
-    if (strncmp(name, file_prefix, sizeof file_prefix - 1) == 0 && theirs != NULL && here != NULL)
+    const char *digest = gw_identity_digest_text(name);
+    if (digest != NULL)
+        fprintf(out, "%s%s", separator, digest);
+    else if (strncmp(name, file_prefix, sizeof file_prefix - 1) == 0 && theirs != NULL && here != NULL)
         fprintf(out, "%sthe file %s differs", separator, name + sizeof file_prefix - 1);
     else
         fprintf(out, "%s%s=%s, here %s", separator, name, theirs ? theirs : "not given",
@@ -97,35 +79,39 @@ static gw_param *split_identity(char *text, uint32_t *count) {
     return list;
 }
 
-static void write_differences(FILE *out, const gw_param *theirs, uint32_t their_count, const gw_param *ours,
-                              uint32_t count) {
+/* A comparison of two identities. */
+typedef struct comparison {
+    const char *theirs, *ours;   /* the texts */
+    gw_param *their_list, *list; /* their lines */
+    uint32_t their_count, count;
+} comparison;
+
+static void write_differences(FILE *out, const comparison *c) {
     uint32_t differ = 0;
-    for (uint32_t i = 0; i < their_count; i++) {
-        const char *here = value_of(ours, count, theirs[i].name);
-        if (is_consequence(theirs[i].name, here)) continue;
-        if (here == NULL || !gw_param_is_same(theirs[i].value, here))
-            write_difference(out, &differ, theirs[i].name, theirs[i].value, here);
+    for (uint32_t i = 0; i < c->their_count; i++) {
+        const gw_param *one = &c->their_list[i];
+        const char *here = value_of(c->list, c->count, one->name);
+        if (here != NULL && gw_param_is_same(one->value, here)) continue;
+        if (!gw_identity_follows(c->theirs, c->ours, one->name))
+            write_difference(out, &differ, one->name, one->value, here);
     }
-    for (uint32_t i = 0; i < count; i++)
-        if (value_of(theirs, their_count, ours[i].name) == NULL && !is_consequence(ours[i].name, NULL))
-            write_difference(out, &differ, ours[i].name, NULL, ours[i].value);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (value_of(c->their_list, c->their_count, c->list[i].name) == NULL &&
+            !gw_identity_follows(c->theirs, c->ours, c->list[i].name))
+            write_difference(out, &differ, c->list[i].name, NULL, c->list[i].value);
     if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
-    const char *probe = value_of(ours, count, "probe"), *their_probe = value_of(theirs, their_count, "probe");
-    if (differ == 0 && probe != NULL && their_probe != NULL && strcmp(probe, their_probe) != 0)
-        fprintf(out, "the bits of a first shard differ, as another processor or library may give them");
-    else if (differ == 0)
-        fputs("nothing differs that can be named", out);
+    if (differ == 0) fputs("nothing differs that can be named", out);
 }
 
 void gw_identity_text_compare(FILE *out, const char *theirs, const char *ours) {
     char *texts[] = {copy(theirs), copy(ours)};
-    uint32_t counts[2];
-    gw_param *lists[] = {split_identity(texts[0], &counts[0]), split_identity(texts[1], &counts[1])};
-    write_differences(out, lists[0], counts[0], lists[1], counts[1]);
-    for (int i = 0; i < 2; i++) {
-        free(lists[i]);
-        free(texts[i]);
-    }
+    comparison c = {.theirs = theirs, .ours = ours};
+    c.their_list = split_identity(texts[0], &c.their_count);
+    c.list = split_identity(texts[1], &c.count);
+    write_differences(out, &c);
+    free(c.their_list);
+    free(c.list);
+    for (int i = 0; i < 2; i++) free(texts[i]);
 }
 
 void gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours,

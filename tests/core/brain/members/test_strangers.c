@@ -208,6 +208,11 @@ Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
         {JOB "quorum=any\nverify=off\non-bad=stop\nkeep-best=loss:min\n",
          "(theirs: keep-best=loss:min, here: absent)"},
         {"", "here: quorum=any; and 2 more)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\ndata=0123\n", "(the data differ)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nprobe=0123\n", "(the bits of a first shard differ, as "},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nupdates=5\nwarmup=1\nsteps=5\nprobe=0123\n",
+         "(theirs: updates=5, here: absent)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nwarmup=1\n", "(theirs: warmup=1, here: absent)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         flock f;
