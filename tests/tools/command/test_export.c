@@ -514,6 +514,31 @@ Test(export, files_beside_the_weights_are_replaced_all_or_none) {
     cr_expect_not(there("full"));
 }
 
+/* A folder keeps the export of one job, whichever job was saved last. */
+Test(export, another_jobs_export_is_not_replaced) {
+    const uint8_t *where[TENSORS];
+    save_gpt();
+    scratch_make_folder("hf");
+    cr_assert_eq(export("--to hf"), 0, "%s", said);
+    free(save_step(101, where));
+    cr_assert_eq(export("--to hf"), 1);
+    EXPECT_SAID(
+        "hf/model.safetensors is of the job 08000000, and this checkpoint of the job 07000000: write to "
+        "another folder, move it away, or give --force");
+    cr_assert_eq(export("--to hf --job 08"), 0, "%s", said); /* the same job */
+    cr_assert_eq(export("--to hf/other"), 0, "%s", said);
+    cr_assert_eq(export("--to hf/other --job 08"), 1);
+    EXPECT_SAID("hf/other is of the job 07000000");
+    cr_assert_eq(export("--to hf/other --job 08 --force"), 0, "%s", said);
+    json_t *config = config_of("hf/config.json");
+    json_object_set_new(json_object_get(config, "godwit"), "job_id",
+                        json_string("0123456789012345678901234567890123456789012345678901234567890123"));
+    cr_assert_eq(json_dump_file(config, scratch_path("hf/config.json"), JSON_PRESERVE_ORDER), 0);
+    json_decref(config);
+    cr_assert_eq(export("--to hf/third --job 08"), 1);
+    EXPECT_SAID("the config.json beside hf/third is of the job 01234567");
+}
+
 /* A GPT-2 that was downloaded: its configuration is not one of this program's, and its weights are not. */
 Test(export, another_gpt2_is_not_replaced) {
     save_gpt();

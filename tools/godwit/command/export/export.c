@@ -55,7 +55,7 @@ static const struct argp_option export_options[] = {
      "Write the tokenizer in DIR beside a gpt, for AutoTokenizer of transformers; bytes: one for a model of "
      "bytes",
      0},
-    {"force", KEY_FORCE, 0, 0, "Replace files that this command did not write", 0},
+    {"force", KEY_FORCE, 0, 0, "Replace files that this command did not write, or wrote of another job", 0},
     {0},
 };
 
@@ -214,11 +214,25 @@ static bool prepare(job *j, const gw_manifest *manifest, gw_err *err) {
     return gw_select_own(manifest, choice, j->a->kind, &j->selection, err);
 }
 
-/* Checks that no file is replaced that this command has not written. */
+/* Checks that no export of another job is replaced, neither weights nor the configuration of other weights beside them. */
+static bool check_job(const job *j, gw_err *err) {
+    for (int config = 0; config <= j->model; config++) {
+        char id[GW_HASH_TEXT];
+        if (!gw_export_files_job(j->weights, config != 0, id) || strcmp(id, j->origin.id) == 0) continue;
+        return gw_fail(
+            err, GW_E_DENIED,
+            "%s%s is of the job %.8s, and this checkpoint of the job %.8s: write to another folder, "
+            "move it away, or give --force",
+            config != 0 ? "the " GW_GPT_CONFIG " beside " : "", j->weights, id, j->origin.id);
+    }
+    return true;
+}
+
+/* Checks that no file is replaced that this command has not written, or has written of another job. */
 static bool check_targets(const job *j, gw_err *err) {
     struct stat there;
     if (j->weights == NULL || j->a->force) return true;
-    if (!gw_export_files_check(&j->files, j->weights, err)) return false;
+    if (!gw_export_files_check(&j->files, j->weights, err) || !check_job(j, err)) return false;
     return stat(j->weights, &there) != 0 || !S_ISREG(there.st_mode) || there.st_size == 0 ||
            gw_safetensors_is_own(j->weights) ||
            gw_fail(err, GW_E_DENIED,

@@ -2,8 +2,10 @@
 
 #include "core/base/assert.h"
 #include "core/os/plain_file.h"
+#include "kernels/data/safetensors.h"
 #include "kernels/model/gpt/file.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,4 +84,33 @@ bool gw_export_files_end(gw_export_files *files, bool good, gw_err *err) {
     }
     *files = (gw_export_files){0};
     return good;
+}
+
+/* Takes the job's id from an object of notes, under this key. */
+static bool take_id(const json_t *notes, const char *key, char id[GW_HASH_TEXT]) {
+    const char *text = json_string_value(json_object_get(notes, key));
+    if (text == NULL || strlen(text) != GW_HASH_TEXT - 1) return false;
+    memcpy(id, text, GW_HASH_TEXT);
+    return true;
+}
+
+static bool job_of_config(const char *weights, char id[GW_HASH_TEXT]) {
+    char *path;
+    int folder = (int)(basename(weights) - weights);
+    if (asprintf(&path, "%.*s" GW_GPT_CONFIG, folder, weights) < 0) return false;
+    json_t *config = gw_gpt_file_is_own_config(path) ? json_load_file(path, 0, NULL) : NULL;
+    bool known = take_id(json_object_get(config, "godwit"), "job_id", id);
+    json_decref(config);
+    free(path);
+    return known;
+}
+
+bool gw_export_files_job(const char *weights, bool config, char id[GW_HASH_TEXT]) {
+    gw_safetensors file;
+    gw_err ignored;
+    if (config) return job_of_config(weights, id);
+    if (!gw_safetensors_is_own(weights) || !gw_safetensors_open(weights, &file, &ignored)) return false;
+    bool known = take_id(json_object_get(file.parts[0].header, "__metadata__"), "godwit.job_id", id);
+    gw_safetensors_close(&file);
+    return known || job_of_config(weights, id);
 }

@@ -2,6 +2,7 @@
 #ifndef GODWIT_TOOLS_GODWIT_COMMAND_EXPORT_FILES_H
 #define GODWIT_TOOLS_GODWIT_COMMAND_EXPORT_FILES_H
 
+#include "core/base/id.h"
 #include "core/os/output.h"
 
 #include <stdint.h>
@@ -37,5 +38,9 @@ bool gw_export_files_write(gw_export_files *files, gw_err *err);
 /* If `good`, gives all files their names; otherwise removes what was written of them, and returns false with *err as it
  * was. Frees the list. */
 bool gw_export_files_end(gw_export_files *files, bool good, gw_err *err);
+
+/* Reads from what job the weights in a file are: as the file's own notes tell or, if it has none, the config.json beside
+ * it; that one alone with `config`. Returns false if there is no such file, or it does not tell. Blocks. */
+bool gw_export_files_job(const char *weights, bool config, char id[GW_HASH_TEXT]);
 
 #endif
