@@ -51,8 +51,8 @@ Test(plot, draws_png_and_svg) {
     if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
     static char picture[1 << 20];
     cr_assert_eq(plot("", "\"it's.csv\""), 0, "%s", text);
-    cr_assert_str_eq(text, "loss.png: 1 curve\n");
-    size_t bytes = read_picture("loss.png", picture, sizeof picture);
+    cr_assert_str_eq(text, "it's.png: 1 curve\n");
+    size_t bytes = read_picture("it's.png", picture, sizeof picture);
     cr_assert(bytes > 2000 && memcmp(picture, "\x89PNG\r\n", 6) == 0);
     cr_assert_eq(plot("", "\"it's.csv\" \"it's.csv\" -o \"it's.svg\" --y loss,lr --x time --log"), 0, "%s",
                  text);
@@ -118,13 +118,13 @@ Test(plot, half_a_picture_takes_no_ones_place) {
     const char png[] = "#!/bin/sh\ncat >/dev/null; printf '\\211PNG\\r\\n'\n";
     scratch_write("gnuplot", svg, sizeof svg - 1);
     scratch_write("loss.svg", "old", 3);
-    scratch_write("loss.png", "old", 3);
+    scratch_write("it's.png", "old", 3);
     cr_assert_eq(chmod(scratch_path("gnuplot"), 0700), 0);
     refuse(1, "PATH=.:$PATH", "\"it's.csv\" -o loss.svg", "before the picture was complete");
     expect_old("loss.svg");
     scratch_write("gnuplot", png, sizeof png - 1);
     refuse(1, "PATH=.:$PATH", "\"it's.csv\"", "before the picture was complete");
-    expect_old("loss.png");
+    expect_old("it's.png");
 }
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
@@ -152,6 +152,27 @@ Test(plot, a_million_rows_take_no_more_memory_than_some_thousand, .disabled = SA
               strstr(script, "\n1000000 3\n") != NULL);
 }
 
+/* The picture of one run does not take the place of another one's, and shows its name. */
+Test(plot, a_picture_is_named_after_its_file_and_shows_a_range) {
+    const char keep[] = "#!/bin/sh\ncat >script; printf '\\211PNG\\r\\nIEND'\n";
+    static char script[20000];
+    scratch_write("gnuplot", keep, sizeof keep - 1);
+    cr_assert_eq(chmod(scratch_path("gnuplot"), 0700), 0);
+    scratch_make_folder("runs");
+    const char some[] = "step,loss\n10,1\n11,2\n20,3\n21,4\n";
+    scratch_write("runs/m3.csv", some, sizeof some - 1);
+    cr_assert_eq(plot("PATH=.:$PATH", "runs/m3.csv --from 11 --to 20"), 0, "%s", text);
+    cr_assert_str_eq(text, "m3.png: 1 curve\n");
+    script[read_picture("script", script, sizeof script - 1)] = '\0';
+    cr_assert(strstr(script, "set title 'm3.csv'\n") != NULL &&
+                  strstr(script, "<< END\n11 2\n20 3\nEND\n") != NULL,
+              "%s", script);
+    cr_assert_eq(plot("PATH=.:$PATH", "runs/m3.csv \"it's.csv\""), 0, "%s", text);
+    cr_assert_str_eq(text, "m3-and-1-more.png: 2 curves\n");
+    refuse(1, "PATH=.:$PATH", "runs/m3.csv --from 22", "no rows to draw");
+    refuse(2, "", "runs/m3.csv --from 5 --to 4", "--from: it is a step after that of --to");
+}
+
 Test(plot, draws_times_of_which_the_first_is_missing) {
     if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
     const char some[] = "step,time,loss\n1,,0.5\n2,60,0.4\n3,120,0.3\n";
@@ -172,7 +193,7 @@ Test(plot, a_users_own_settings_of_gnuplot_change_nothing) {
     cr_assert_arr_eq(picture, plain, bytes);
     scratch_write(".gnuplot", exit, sizeof exit - 1);
     cr_assert_eq(plot("HOME=.", "\"it's.csv\""), 0, "%s", text);
-    cr_assert_str_eq(text, "loss.png: 1 curve\n");
+    cr_assert_str_eq(text, "it's.png: 1 curve\n");
 }
 
 Test(plot, says_that_there_is_nothing_yet) {

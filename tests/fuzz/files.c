@@ -280,7 +280,7 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
     const char *path = fuzz_file(bytes[0] == 'j' ? "m.jsonl" : "m.csv", bytes + 1, count - 1, 0600);
     gw_err err;
     gw_metrics_table table;
-    bool read = gw_metrics_table_read(path, "step", false, &table, &err);
+    bool read = gw_metrics_table_read(path, &(gw_metrics_range){.x = "step"}, &table, &err);
     if (read) {
         GW_ASSERT(table.columns <= GW_TABLE_COLUMNS);
         for (uint32_t c = 0; c < table.columns; c++) {

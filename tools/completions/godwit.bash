@@ -155,11 +155,13 @@ _godwit_table() {
         offered+=' --help --usage'
         ;;
     plot)
-        offered+=' --log --output= -o --x= --y= --help --usage'
-        kinds[--output]='file'
-        kinds[-o]='file'
+        offered+=' --from= --log --output= -o --to= --x= --y= --help --usage'
+        kinds[--from]='any'
+        kinds[--to]='any'
         kinds[--x]='any'
         kinds[--y]='any'
+        kinds[--output]='file'
+        kinds[-o]='file'
         ;;
     run)
         offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'

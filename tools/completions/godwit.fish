@@ -162,8 +162,10 @@ complete -c godwit -n '__godwit_is new-job' -s '?' -l help -d 'Print the options
 complete -c godwit -n '__godwit_is new-job' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is plot' -F
+complete -c godwit -n '__godwit_is plot' -l from -x -d 'Leave out the steps before this one'
 complete -c godwit -n '__godwit_is plot' -l log -d 'Make the vertical axis logarithmic'
 complete -c godwit -n '__godwit_is plot' -s o -l output -r -F -d 'Write the picture to FILE, whose name ends with .png or .svg'
+complete -c godwit -n '__godwit_is plot' -l to -x -d 'Leave out the steps after this one'
 complete -c godwit -n '__godwit_is plot' -l x -x -d 'The column of the horizontal axis, such as step, tokens or time'
 complete -c godwit -n '__godwit_is plot' -l y -x -d 'The columns that are drawn'
 complete -c godwit -n '__godwit_is plot' -s '?' -l help -d 'Print the options of the command, and exit'

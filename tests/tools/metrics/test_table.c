@@ -31,7 +31,8 @@ static bool has_point(const gw_metrics_table *table, const char *name, uint32_t 
 static gw_metrics_table read_table(const char *x, bool positive) {
     gw_metrics_table table;
     gw_err err;
-    cr_assert(gw_metrics_table_read(path, x, positive, &table, &err), "%s", err.text);
+    cr_assert(gw_metrics_table_read(path, &(gw_metrics_range){.x = x, .positive = positive}, &table, &err),
+              "%s", err.text);
     return table;
 }
 
@@ -76,7 +77,7 @@ static void refuse(const char *name, const char *text, const char *words) {
     gw_metrics_table table;
     gw_err err;
     write_text(name, text);
-    cr_assert_not(gw_metrics_table_read(path, "step", false, &table, &err), "%s", text);
+    cr_assert_not(gw_metrics_table_read(path, &(gw_metrics_range){.x = "step"}, &table, &err), "%s", text);
     cr_assert_not_null(strstr(err.text, words), "%s", err.text);
     unlink(path);
 }
@@ -94,6 +95,6 @@ Test(metrics_table, what_is_no_table_is_refused_with_its_line) {
     refuse("a.csv", many, "more than 64 columns");
     gw_metrics_table table;
     gw_err err;
-    cr_assert_not(gw_metrics_table_read("/nowhere.csv", "step", false, &table, &err));
+    cr_assert_not(gw_metrics_table_read("/nowhere.csv", &(gw_metrics_range){.x = "step"}, &table, &err));
     cr_assert_eq(err.code, GW_E_NOTFOUND);
 }

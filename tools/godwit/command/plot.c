@@ -2,12 +2,15 @@
 #include "core/os/output.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/metrics/table.h"
+#include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,17 +24,21 @@ typedef struct arguments {
     const char *program;
     char **files;
     uint32_t file_count;
-    const char *output, *x;
+    const char *output; /* NULL: named after the first file */
     char *y;
-    bool logarithmic;
+    gw_metrics_range range;
 } arguments;
 
-enum { KEY_X = 256, KEY_Y, KEY_LOG };
+enum { KEY_X = 256, KEY_Y, KEY_LOG, KEY_FROM, KEY_TO };
 
 static const struct argp_option plot_options[] = {
-    {"output", 'o', "FILE", 0, "The picture to write: .png or .svg (loss.png)", 0},
+    {"output", 'o', "FILE", 0,
+     "The picture to write: .png or .svg (of loss.csv: loss.png here; of several files: loss-and-1-more.png)",
+     0},
     {"x", KEY_X, "KEY", 0, "The horizontal axis: step, tokens, time, ... (step)", 0},
     {"y", KEY_Y, "KEY,..", 0, "The columns to draw (loss and val_loss, or all that the job reports)", 0},
+    {"from", KEY_FROM, "STEP", 0, "Leave out the steps before this one", 0},
+    {"to", KEY_TO, "STEP", 0, "Leave out the steps after this one", 0},
     {"log", KEY_LOG, 0, 0, "Make the vertical axis logarithmic", 0},
     {0},
 };
@@ -49,13 +56,24 @@ static error_t parse_plot(int key, char *arg, struct argp_state *state) {
         a->output = arg;
         return 0;
     case KEY_X:
-        a->x = arg;
+        a->range.x = arg;
         return 0;
     case KEY_Y:
         a->y = arg;
         return 0;
     case KEY_LOG:
-        a->logarithmic = true;
+        a->range.positive = true;
+        return 0;
+    case KEY_FROM:
+        a->range.first = (double)gw_number_of_option(state, "--from", arg, 0, INT64_MAX);
+        a->range.limited = true;
+        return 0;
+    case KEY_TO:
+        a->range.last = (double)gw_number_of_option(state, "--to", arg, 0, INT64_MAX);
+        a->range.limited = true;
+        return 0;
+    case ARGP_KEY_SUCCESS:
+        if (a->range.first > a->range.last) argp_error(state, "--from: it is a step after that of --to");
         return 0;
     case ARGP_KEY_ARGS:
         a->files = state->argv + state->next;
@@ -73,6 +91,7 @@ static error_t parse_plot(int key, char *arg, struct argp_state *state) {
 /* The tables and columns to draw. */
 typedef struct drawing {
     const arguments *arguments;
+    const char *output;
     gw_metrics_table tables[FILES];
     const char *y[KEYS];
     uint32_t y_count;
@@ -110,7 +129,7 @@ static bool choose(drawing *d, gw_err *err) {
     if (d->y_count == 0)
         return gw_fail(err, GW_E_INVALID, "%s: there is nothing in it to draw", d->arguments->files[0]);
     for (uint32_t i = 0; i <= d->y_count; i++) {
-        const char *name = i < d->y_count ? d->y[i] : d->arguments->x;
+        const char *name = i < d->y_count ? d->y[i] : d->arguments->range.x;
         if (is_in_any(d, name)) continue;
         char known[300] = "";
         for (uint32_t c = 0; c < first->columns; c++)
@@ -130,7 +149,7 @@ static const gw_curve *curve_of(const gw_metrics_table *table, const char *key) 
 
 /* Writes a curve as a block of data. Times are minutes from the first row. */
 static void put_points(const drawing *d, const gw_metrics_table *table, const gw_curve *curve, FILE *out) {
-    bool time = strcmp(d->arguments->x, "time") == 0;
+    bool time = strcmp(d->arguments->range.x, "time") == 0;
     double zero = time ? table->first_x : 0.0, unit = time ? 60.0 : 1.0;
     fprintf(out, "$curve%u << END\n", d->curves);
     for (uint32_t b = 0; b < curve->bin_count; b++) {
@@ -178,15 +197,28 @@ static void put_curves(drawing *d, FILE *out) {
     free(plots);
 }
 
+/* Writes the names of the files as the title. */
+static void put_title(const drawing *d, FILE *out) {
+    const arguments *a = d->arguments;
+    char title[120];
+    int length = snprintf(title, sizeof title, "%.80s", basename(a->files[0]));
+    if (a->file_count > 1)
+        snprintf(title + length, sizeof title - (size_t)length, " and %u more", a->file_count - 1);
+    fputs("set title ", out);
+    put_quoted(title, out);
+    fputc('\n', out);
+}
+
 static void put_script(drawing *d, bool svg, FILE *out) {
     fputs(svg ? "set terminal svg size 960,600 noenhanced background rgb 'white' font 'sans,14'\n"
               : "set terminal pngcairo size 960,600 noenhanced font 'sans,11'\n",
           out);
     fputs("set grid linetype 1 linecolor rgb '#dddddd'\nset key top right\nset tics nomirror\nset border 3\n",
           out);
-    if (d->arguments->logarithmic) fputs("set logscale y\n", out);
+    put_title(d, out);
+    if (d->arguments->range.positive) fputs("set logscale y\n", out);
     fputs("set xlabel ", out);
-    put_quoted(strcmp(d->arguments->x, "time") == 0 ? "minutes" : d->arguments->x, out);
+    put_quoted(strcmp(d->arguments->range.x, "time") == 0 ? "minutes" : d->arguments->range.x, out);
     fputc('\n', out);
     if (d->y_count == 1) {
         fputs("set ylabel ", out);
@@ -257,23 +289,33 @@ static bool draw(drawing *d, bool svg, gw_err *err) {
     bool good = (fflush(script) == 0 && !ferror(script) && fseek(script, 0, SEEK_SET) == 0) ||
                 gw_fail_errno(err, errno, "cannot write a temporary file");
     if (good && d->curves == 0) good = gw_fail(err, GW_E_INVALID, "there are no rows to draw yet");
-    good = good && gw_output_open(d->arguments->output, &output, err);
+    good = good && gw_output_open(d->output, &output, err);
     if (good) good = gw_output_end(&output, run_gnuplot(fileno(script), svg, &output, err), err);
     fclose(script);
     return good;
 }
 
-static bool plot(const arguments *a, gw_err *err) {
-    const char *dot = strrchr(a->output, '.');
+/* Makes the name of a picture that has none, in the current folder, from that of the first file. The caller frees it. */
+static char *name_picture(const arguments *a) {
+    const char *first = basename(a->files[0]), *dot = strrchr(first, '.');
+    int length = (int)(dot != NULL && dot > first ? dot - first : (ptrdiff_t)strlen(first));
+    char more[24] = "", *name;
+    if (a->file_count > 1) snprintf(more, sizeof more, "-and-%u-more", a->file_count - 1);
+    return asprintf(&name, "%.*s%s.png", length, first, more) >= 0 ? name : NULL;
+}
+
+static bool plot(const arguments *a, const char *output, gw_err *err) {
+    const char *dot = strrchr(output, '.');
     bool svg = dot != NULL && strcmp(dot, ".svg") == 0;
     if (!svg && (dot == NULL || strcmp(dot, ".png") != 0))
-        return gw_fail(err, GW_E_USAGE, "--output: '%s' ends with neither .png nor .svg", a->output);
+        return gw_fail(err, GW_E_USAGE, "--output: '%s' ends with neither .png nor .svg", output);
     drawing *d = calloc(1, sizeof *d);
     if (d == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     d->arguments = a;
+    d->output = output;
     bool good = true;
     for (uint32_t f = 0; good && f < a->file_count; f++)
-        good = gw_metrics_table_read(a->files[f], a->x, a->logarithmic, &d->tables[f], err);
+        good = gw_metrics_table_read(a->files[f], &a->range, &d->tables[f], err);
     good = good && choose(d, err) && draw(d, svg, err);
     for (uint32_t f = 0; good && f < a->file_count; f++)
         if (d->curves_of[f] == 0)
@@ -281,20 +323,24 @@ static bool plot(const arguments *a, gw_err *err) {
                     "%s: no curve of %s is drawn: no row of the file has a number in the columns that are "
                     "drawn\n",
                     a->program, a->files[f]);
-    if (good) printf("%s: %u curve%s\n", a->output, d->curves, d->curves == 1 ? "" : "s");
+    if (good) printf("%s: %u curve%s\n", output, d->curves, d->curves == 1 ? "" : "s");
     for (uint32_t f = 0; f < a->file_count; f++) gw_metrics_table_free(&d->tables[f]);
     free(d);
     return good;
 }
 
 int gw_plot_main(int argc, char **argv) {
-    arguments a = {.program = argv[0], .output = "loss.png", .x = "step"};
+    arguments a = {.program = argv[0], .range = {.x = "step", .last = INFINITY}};
     const struct argp argp = {
         .options = plot_options, .parser = parse_plot, .args_doc = "FILE...", .doc = plot_doc};
     gw_err err;
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     gw_output_clean_on_signals();
-    if (plot(&a, &err)) return 0;
+    char *named = a.output == NULL ? name_picture(&a) : NULL;
+    const char *output = a.output != NULL ? a.output : named;
+    bool done = output != NULL ? plot(&a, output, &err) : gw_fail(&err, GW_E_NOMEM, "out of memory");
+    free(named);
+    if (done) return 0;
     fprintf(stderr, "%s: %s\n", argv[0], err.text);
     return err.code == GW_E_USAGE ? 2 : 1;
 }

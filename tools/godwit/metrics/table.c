@@ -12,8 +12,7 @@
 /* The reader's state. */
 typedef struct reading {
     gw_metrics_table *table;
-    const char *x;
-    bool positive;
+    const gw_metrics_range *range;
     char *line;
     size_t line_room;
     double row[GW_TABLE_COLUMNS]; /* NAN = the cell is empty, or no number */
@@ -36,15 +35,24 @@ static bool add_column(gw_metrics_table *table, const char *name, gw_err *err) {
     return true;
 }
 
+/* Whether the row is of a step that is to be shown. */
+static bool is_in_range(const reading *r) {
+    if (!r->range->limited) return true;
+    uint32_t column = gw_metrics_table_column(r->table, "step");
+    double step = column != UINT32_MAX ? r->row[column] : (double)NAN;
+    return step >= r->range->first && step <= r->range->last;
+}
+
 static bool add_row(const reading *r, gw_err *err) {
     gw_metrics_table *table = r->table;
-    uint32_t column = gw_metrics_table_column(table, r->x);
+    uint32_t column = gw_metrics_table_column(table, r->range->x);
     double x = column != UINT32_MAX ? r->row[column] : (double)NAN;
     table->rows++;
     if (isnan(table->first_x)) table->first_x = x;
+    if (!is_in_range(r)) return true;
     for (uint32_t c = 0; c < table->columns && !isnan(x); c++) {
         double y = r->row[c];
-        if (isnan(y) || (r->positive && y <= 0.0)) continue;
+        if (isnan(y) || (r->range->positive && y <= 0.0)) continue;
         if (!gw_curve_add(&table->curve[c], x, y, err)) return false;
     }
     return true;
@@ -126,7 +134,7 @@ static bool read_lines(reading *r, gw_metrics_format format, FILE *in, gw_err *e
     return !ferror(in) || gw_fail_errno(err, errno, "cannot read it");
 }
 
-bool gw_metrics_table_read(const char *path, const char *x, bool positive, gw_metrics_table *table,
+bool gw_metrics_table_read(const char *path, const gw_metrics_range *range, gw_metrics_table *table,
                            gw_err *err) {
     *table = (gw_metrics_table){.first_x = NAN};
     gw_metrics_format format;
@@ -134,7 +142,7 @@ bool gw_metrics_table_read(const char *path, const char *x, bool positive, gw_me
     FILE *in = fopen(path, "re");
     if (in == NULL && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
     if (in == NULL) return gw_fail_errno(err, errno, "cannot open %s", path);
-    reading r = {.table = table, .x = x, .positive = positive};
+    reading r = {.table = table, .range = range};
     bool good = read_lines(&r, format, in, err) || gw_fail_in(err, "%s", path);
     fclose(in);
     free(r.line);

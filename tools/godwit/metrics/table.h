@@ -18,11 +18,18 @@ typedef struct gw_metrics_table {
     gw_curve curve[GW_TABLE_COLUMNS]; /* the curve of each column over x, of rows that have numbers in both */
 } gw_metrics_table;
 
+/* What the curves show. */
+typedef struct gw_metrics_range {
+    const char *x; /* the column of the horizontal axis */
+    bool positive; /* numbers that are not above 0 are left out */
+    bool limited;  /* only rows with steps from `first` to `last`, both included, in the column "step" */
+    double first, last;
+} gw_metrics_range;
+
 /* Reads CSV with a header, or JSON lines, depending on the file's name. An incomplete last line is
- * ignored, because a run may be writing it. `x` is the column of the horizontal axis; with `positive`
- * numbers that are not above 0 are left out of the curves. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_NOMEM,
+ * ignored, because a run may be writing it. Fails with GW_E_NOTFOUND, GW_E_IO, GW_E_NOMEM,
  * or GW_E_INVALID with the number of the line. */
-bool gw_metrics_table_read(const char *path, const char *x, bool positive, gw_metrics_table *table,
+bool gw_metrics_table_read(const char *path, const gw_metrics_range *range, gw_metrics_table *table,
                            gw_err *err);
 void gw_metrics_table_free(gw_metrics_table *table);
 
