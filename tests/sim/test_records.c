@@ -148,7 +148,7 @@ Test(records, where_any_quorum_will_do_they_cost_nothing) {
 
 Test(records, a_majority_goes_on_when_others_have_lost_their_disks) {
     gw_sim_result all = {0};
-    for (uint64_t seed = 1; seed <= 90; seed++) {
+    for (uint64_t seed = 1; seed <= 110; seed++) {
         gw_sim_options options = gw_sim_unset(seed);
         options.majority = 1;
         options.fast = seed % 2 == 0;

@@ -85,7 +85,7 @@ def model_hash(binary, folders, within):
     """The hash of the model that `godwit export` makes of these directories of peers. It leaves out the job's id, which
     depends on the number of steps that the job is to have."""
     to = os.path.join(within, "model.safetensors")
-    subprocess.run([binary, "export", *folders, "--to", to], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([binary, "export", *folders, "--to", to, "--force"], check=True, stdout=subprocess.DEVNULL)
     with open(to, "rb") as model, open(os.path.join(within, "config.json")) as file:
         config = json.load(file)
         del config["godwit"]["job_id"]

@@ -498,15 +498,18 @@ static bool fetch_from(gw_client *client, const gw_manifest *manifest, uint32_t 
     return false;
 }
 
-/* First those that have it, each chunk beginning with another one; then those of which that is not known. */
+/* First those that have it, each chunk beginning with another one; then those of which that is not known; and at last
+ * those that did not answer before, as a change of the flock's view keeps peers from answering for a while. */
 bool gw_client_chunk(gw_client *client, const gw_manifest *manifest, uint32_t chunk,
                      gw_chunk_holders *holders, void *bytes, gw_err *err) {
     uint32_t silent = 0;
     bool lost = false;
-    for (uint32_t round = 0; round < 2; round++)
+    for (uint32_t round = 0; round < 3; round++)
         for (uint32_t i = 0; i < holders->count; i++) {
             gw_service_holder *holder = &holders->list[(i + chunk) % holders->count];
-            bool fits = round == 0 ? gw_holder_has(holder, chunk) : holder->knowledge == GW_HOLDER_UNKNOWN;
+            bool fits = round == 0   ? gw_holder_has(holder, chunk)
+                        : round == 1 ? holder->knowledge == GW_HOLDER_UNKNOWN
+                                     : holder->knowledge == GW_HOLDER_SILENT;
             if (!fits) continue;
             if (fetch_from(client, manifest, chunk, holder, bytes, &lost, err)) {
                 show_progress(client, manifest, chunk, gw_chunk_length(manifest->state_bytes, chunk));
