@@ -186,7 +186,7 @@ Test(token_shards, nothing_of_another_kind_or_run_is_overwritten) {
     refuse("short", GW_E_DENIED, "is no token shard");
     cr_assert_eq(mkfifo(scratch_path("pipe"), 0600), 0);
     refuse("pipe", GW_E_INVALID, "not a regular file");
-    refuse("nowhere/t.bin", GW_E_IO, "cannot write");
+    refuse("nowhere/t.bin", GW_E_NOTFOUND, "cannot write");
     scratch_write("old_000001.bin", "", 0);
     refuse("old.bin", GW_E_DENIED, "old_000001.bin of another run exists");
     scratch_write("left_000100.bin", "", 0);
