@@ -244,7 +244,7 @@ typedef enum gw_finish {
     GW_FINISH_LEFT,     /* this peer left; the others go on */
     GW_FINISH_FAILED,   /* the job cannot go on; the text says why */
     GW_FINISH_DENIED,   /* this peer was turned away; the text says why */
-    GW_FINISH_REBASE,   /* the others go on from another state (gw_peer_config.first_step), which this peer takes
+    GW_FINISH_REBASE, /* the others go on from another state (gw_peer_config.first_step), which this peer takes
                            as well: the text is the lines of their identity that name it. The world begins the
                            peer again with these lines in its identity */
 } gw_finish;

@@ -507,8 +507,8 @@ bool gw_safetensors_begin_file(const gw_safetensor *list, uint32_t count, const 
     uint8_t *begin = header != NULL ? malloc(LENGTH_BYTES + padded) : NULL;
     if (begin != NULL) {
         for (int i = 0; i < LENGTH_BYTES; i++) begin[i] = (uint8_t)((uint64_t)padded >> (8 * i));
-        memcpy(begin + LENGTH_BYTES, header, text);
-        memset(begin + LENGTH_BYTES + text, ' ', padded - text);
+        memset(begin + LENGTH_BYTES, ' ', padded);
+        for (size_t i = 0; i < text; i++) begin[LENGTH_BYTES + i] = (uint8_t)header[i];
     }
     free(header);
     *bytes = begin;

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static const gw_job_type *const jobs[] = {&gw_job_digits, &gw_job_gpt, &gw_job_program, &gw_job_synthetic, NULL};
+static const gw_job_type *const jobs[] = {&gw_job_digits, &gw_job_gpt, &gw_job_program, &gw_job_synthetic,
+                                          NULL};
 
 const gw_job_type *gw_job_find(const char *name) {
     for (size_t i = 0; jobs[i] != NULL; i++)

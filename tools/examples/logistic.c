@@ -229,7 +229,8 @@ int main(int argc, char **argv) {
             snprintf(first->numbers, sizeof first->numbers, "%.17g", 4.0);
             munmap(first, sizeof *first);
         } else if (kind == ARENAS) {
-            if (get(8) != sizeof(state) || get(8) != sizeof(own)) _exit(1);
+            uint64_t state_bytes = get(8), own_bytes = get(8);
+            if (state_bytes != sizeof(state) || own_bytes != sizeof(own)) _exit(1);
             s = map(0, sizeof *s, PROT_READ);
             next = map(1, sizeof *next, PROT_READ | PROT_WRITE);
             o = map(2, sizeof *o, PROT_READ | PROT_WRITE);

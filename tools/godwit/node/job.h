@@ -27,7 +27,7 @@ typedef struct gw_node_job {
     bool open;
     gw_plan plan;
     gw_node_best best; /* --keep-best and --patience */
-    uint64_t steps; /* of the job and of --steps the smaller number; UINT64_MAX = no end is known */
+    uint64_t steps;    /* of the job and of --steps the smaller number; UINT64_MAX = no end is known */
     uint64_t
         probe; /* fingerprint of the initial state and, with one compute class, of a shard of the first step */
     char *identity;

@@ -15,8 +15,9 @@ char **gw_command_line(const char *command, int argc, char **argv) {
     whole[0] = (char *)(uintptr_t) "godwit";
     whole[1] = (char *)(uintptr_t)command;
     for (int i = 1; i < argc; i++) {
-        whole[i + 1] = strcpy(text, argv[i]);
-        text += strlen(argv[i]) + 1;
+        size_t length = strlen(argv[i]) + 1;
+        whole[i + 1] = memcpy(text, argv[i], length);
+        text += length;
     }
     return whole;
 }

@@ -136,7 +136,8 @@ static state unpack(const search *x, packed_state packed) {
         s.installed[i] = pop_bits(&packed, x->view_bits);
     }
     for (uint32_t k = VIEWS; k-- > 1;) {
-        if (k >= x->views) continue; /* the compiler sees the bound of the array only in this form of the loop */
+        if (k >= x->views)
+            continue; /* the compiler sees the bound of the array only in this form of the loop */
         proposal *v = &s.views[k];
         v->given_up = pop_bits(&packed, 1);
         v->concluded = pop_bits(&packed, 1);
