@@ -234,6 +234,8 @@ int main(int argc, char **argv) {
             s = map(0, sizeof *s, PROT_READ);
             next = map(1, sizeof *next, PROT_READ | PROT_WRITE);
             o = map(2, sizeof *o, PROT_READ | PROT_WRITE);
+        } else if (s == NULL || next == NULL || o == NULL) {
+            _exit(1); /* the arenas come before everything else */
         } else if (kind == SHARD) {
             compute_shard(s, o);
         } else if (kind == PART) {
