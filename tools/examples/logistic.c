@@ -224,6 +224,8 @@ int main(int argc, char **argv) {
     state *next = NULL, *first;
     own *o = NULL;
     for (int kind; (kind = receive()) != LEAVE;) {
+        bool early = kind == INIT || kind == ARENAS; /* the arenas come before everything else */
+        if (!early && (s == NULL || next == NULL || o == NULL)) _exit(1);
         if (kind == INIT) {
             first = map(0, sizeof *first, PROT_READ | PROT_WRITE);
             snprintf(first->numbers, sizeof first->numbers, "%.17g", 4.0);
@@ -234,8 +236,6 @@ int main(int argc, char **argv) {
             s = map(0, sizeof *s, PROT_READ);
             next = map(1, sizeof *next, PROT_READ | PROT_WRITE);
             o = map(2, sizeof *o, PROT_READ | PROT_WRITE);
-        } else if (s == NULL || next == NULL || o == NULL) {
-            _exit(1); /* the arenas come before everything else */
         } else if (kind == SHARD) {
             compute_shard(s, o);
         } else if (kind == PART) {
