@@ -224,7 +224,7 @@ int main(int argc, char **argv) {
     state *next = NULL, *first;
     own *o = NULL;
     for (int kind; (kind = receive()) != LEAVE;) {
-        bool early = kind == INIT || kind == ARENAS; /* the arenas come before everything else */
+        int early = kind == INIT || kind == ARENAS; /* the arenas come before everything else */
         if (!early && (s == NULL || next == NULL || o == NULL)) _exit(1);
         if (kind == INIT) {
             first = map(0, sizeof *first, PROT_READ | PROT_WRITE);
