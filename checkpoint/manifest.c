@@ -56,13 +56,17 @@ gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value) {
     return itself ? (gw_checkpoint_ref){manifest->step, manifest->root} : best->kept;
 }
 
-bool gw_manifest_is_copy(const gw_manifest *manifest) {
-    char step[24];
-    snprintf(step, sizeof step, "%llu", (unsigned long long)manifest->step);
+const char *gw_manifest_param(const gw_manifest *manifest, const char *name) {
     for (uint32_t i = 0; i < manifest->param_count; i++)
-        if (strcmp(manifest->params[i].name, "parent-step") == 0)
-            return strcmp(manifest->params[i].value, step) == 0;
-    return false;
+        if (strcmp(manifest->params[i].name, name) == 0) return manifest->params[i].value;
+    return NULL;
+}
+
+bool gw_manifest_is_copy(const gw_manifest *manifest) {
+    char own[24];
+    const char *step = gw_manifest_param(manifest, "parent-step");
+    snprintf(own, sizeof own, "%llu", (unsigned long long)manifest->step);
+    return step != NULL && strcmp(step, own) == 0;
 }
 
 /* Encoding. */

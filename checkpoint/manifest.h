@@ -87,6 +87,9 @@ void gw_manifest_free(gw_manifest *manifest);
  * an earlier one. Step 0: none is known. */
 gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value);
 
+/* The value of a parameter, which lives as long as the manifest; NULL: it has none of this name. */
+const char *gw_manifest_param(const gw_manifest *manifest, const char *name);
+
 /* Whether a manifest is the copy that a job which goes on from another one (--continue) makes of that one's state: its
  * parameter "parent-step" is its own step. */
 bool gw_manifest_is_copy(const gw_manifest *manifest);

@@ -29,8 +29,7 @@ bool gw_identity_is_same_line(const char *one, const char *other) {
     return strcspn(other, "\n") == length && strncmp(one, other, length) == 0;
 }
 
-/* Whether two identities differ in the line of this name. */
-static bool differ_in(const char *theirs, const char *ours, const char *line) {
+bool gw_identity_differ_in(const char *theirs, const char *ours, const char *line) {
     const char *one = gw_identity_line(theirs, line), *other = gw_identity_line(ours, line);
     return one == NULL || other == NULL ? one != other : !gw_identity_is_same_line(one, other);
 }
@@ -54,13 +53,14 @@ static bool follows_from_any(const char *theirs, const char *ours, const char *l
 /* Whether two identities differ in a line of `all`, one of them, that does not follow from any other. */
 static bool have_cause(const char *theirs, const char *ours, const char *all) {
     for (const char *line = all; *line != '\0'; line = next_line(line))
-        if (differ_in(theirs, ours, line) && !follows_from_any(theirs, ours, line)) return true;
+        if (gw_identity_differ_in(theirs, ours, line) && !follows_from_any(theirs, ours, line)) return true;
     return false;
 }
 
 bool gw_identity_follows(const char *theirs, const char *ours, const char *line) {
     for (size_t i = 0; i < sizeof derived / sizeof derived[0]; i++)
-        if (has_name(line, derived[i].name) && differ_in(theirs, ours, derived[i].cause)) return true;
+        if (has_name(line, derived[i].name) && gw_identity_differ_in(theirs, ours, derived[i].cause))
+            return true;
     return follows_from_any(theirs, ours, line) &&
            (have_cause(theirs, ours, theirs) || have_cause(theirs, ours, ours));
 }

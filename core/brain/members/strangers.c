@@ -70,10 +70,8 @@ static bool differ_in_origin(const char *theirs, const char *ours) {
     static const char *const names[] = {"parent=", "parent-step=", "parent-root="};
     if (gw_identity_line(theirs, names[0]) == NULL || gw_identity_line(ours, names[0]) == NULL) return false;
     bool differ = false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *one = gw_identity_line(theirs, names[i]), *other = gw_identity_line(ours, names[i]);
-        differ |= one == NULL || other == NULL ? one != other : !gw_identity_is_same_line(one, other);
-    }
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        differ |= gw_identity_differ_in(theirs, ours, names[i]);
     return differ;
 }
 

@@ -19,16 +19,14 @@ gw_hash gw_identity_text_id(const char *identity) {
 }
 
 bool gw_identity_text_value(const char *identity, const char *name, char *value, size_t size) {
+    const char *line = gw_identity_line(identity, name);
     size_t length = strlen(name);
-    for (const char *line = identity; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
-        if (strncmp(line, name, length) != 0 || line[length] != '=') continue;
-        size_t bytes = strcspn(line + length + 1, "\n");
-        if (bytes >= size) return false;
-        memcpy(value, line + length + 1, bytes);
-        value[bytes] = '\0';
-        return true;
-    }
-    return false;
+    if (line == NULL || line[length] != '=') return false;
+    size_t bytes = strcspn(line + length + 1, "\n");
+    if (bytes >= size) return false;
+    memcpy(value, line + length + 1, bytes);
+    value[bytes] = '\0';
+    return true;
 }
 
 static char *copy(const char *text) {

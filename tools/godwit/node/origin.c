@@ -68,12 +68,6 @@ static bool read_lines(const char *identity, gw_node_origin *origin) {
     return true;
 }
 
-static const char *param(const gw_manifest *manifest, const char *name) {
-    for (uint32_t i = 0; i < manifest->param_count; i++)
-        if (strcmp(manifest->params[i].name, name) == 0) return manifest->params[i].value;
-    return NULL;
-}
-
 /* Moves the manifest out of the catalog. */
 static void take_manifest(gw_node_origin *origin, gw_manifest *manifest, const char *dir) {
     origin->manifest = *manifest;
@@ -234,7 +228,7 @@ static bool add_parent(search *s, gw_err *err) {
     origin->step = best->step;
     origin->root = best->root;
     origin->job = best->job_id;
-    const char *parent = param(best, "parent");
+    const char *parent = gw_manifest_param(best, "parent");
     if (gw_manifest_is_copy(best) && parent != NULL && !read_hash(parent, &origin->job))
         origin->job = best->job_id;
     take_manifest(origin, best, s->dir);

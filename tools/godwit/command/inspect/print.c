@@ -115,16 +115,11 @@ static void end_words(const words *w) {
     if (w->column > 0) fputs("\n", w->out);
 }
 
-static const char *param_of(const gw_manifest *manifest, const char *name) {
-    for (uint32_t i = 0; i < manifest->param_count; i++)
-        if (strcmp(manifest->params[i].name, name) == 0) return manifest->params[i].value;
-    return NULL;
-}
-
 /* Prints `before` and the state from which the job of a manifest went on, "step 27 of job b0296ede"; nothing if it began
  * with its own first state. */
 static void print_parent(FILE *out, const char *before, const gw_manifest *manifest, const char *after) {
-    const char *job = param_of(manifest, "parent"), *step = param_of(manifest, "parent-step");
+    const char *job = gw_manifest_param(manifest, "parent"),
+               *step = gw_manifest_param(manifest, "parent-step");
     if (job == NULL || step == NULL) return;
     fprintf(out, "%sstep ", before);
     print_safe(out, step, 20);
