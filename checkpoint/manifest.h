@@ -83,15 +83,15 @@ bool gw_manifest_decode(const void *bytes, size_t length, gw_manifest *manifest,
 /* Frees the memory that gw_manifest_decode allocated, and zeroes the manifest. */
 void gw_manifest_free(gw_manifest *manifest);
 
-/* The checkpoint of the best evaluated state of the job up to this one, and its value: this very checkpoint or
- * an earlier one. Step 0: none is known. */
+/* The checkpoint of the best evaluated state of the job up to this one, and its value: this very
+ * checkpoint or an earlier one. Step 0: none is known. */
 gw_checkpoint_ref gw_manifest_best(const gw_manifest *manifest, double *value);
 
 /* The value of a parameter, which lives as long as the manifest; NULL: it has none of this name. */
 const char *gw_manifest_param(const gw_manifest *manifest, const char *name);
 
-/* Whether a manifest is the copy that a job which goes on from another one (--continue) makes of that one's state: its
- * parameter "parent-step" is its own step. */
+/* Whether a manifest is the copy that a job which goes on from another one (--continue) makes of that
+ * one's state: its parameter "parent-step" is its own step. */
 bool gw_manifest_is_copy(const gw_manifest *manifest);
 
 /* Byte offset of tensor `index` in the state image. It is looked up in a decoded manifest, and added up in

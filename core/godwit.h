@@ -77,9 +77,9 @@ typedef enum gw_role {
 /* One named array of a job's state or sums, in row-major order. The job owns the strings and keeps them until
  * close. */
 typedef struct gw_tensor {
-    /* Unique; 1 to GW_MAX_TENSOR_NAME bytes of UTF-8 without control characters. It is written to manifests. A state
-     * tensor that is called as another one of its group and shape, with ".m" or ".v" behind it, holds an optimizer's
-     * moments: `godwit export` leaves it out unless it is asked for. */
+    /* Unique; 1 to GW_MAX_TENSOR_NAME bytes of UTF-8 without control characters. It is written to
+     * manifests. A state tensor that is called as another one of its group and shape, with ".m" or ".v"
+     * behind it, holds an optimizer's moments: `godwit export` leaves it out unless it is asked for. */
     const char *name;
     gw_dtype dtype; /* of a GW_STATE tensor; sums are int64 whatever this says */
     gw_role role;
@@ -124,8 +124,9 @@ typedef struct gw_payload_plan {
     uint64_t bytes;  /* size of each block, at least 1 */
 } gw_payload_plan;
 
-/* A value that each evaluation of the job gives, by which --keep-best and --patience compare states: that of
- * a scalar which `scalars` sets in steps of the phase GW_EVALUATE. It is thus a function of the step's sums. */
+/* A value that each evaluation of the job gives, by which --keep-best and --patience compare states: that
+ * of a scalar which `scalars` sets in steps of the phase GW_EVALUATE. It is thus a function of the step's
+ * sums. */
 typedef struct gw_evaluation {
     const char *name;    /* as `report` names it: "val_loss" */
     uint32_t scalar;     /* index in gw_scalars.value */
@@ -143,9 +144,9 @@ typedef struct gw_plan {
     gw_hash data_digest; /* of the data that the job reads; zeros where it reads none */
     /* The data in words for people: "mnist in /data/mnist, 60000+10000 samples". */
     char data_text[160];
-    /* Optional, for the first lines of a run. What is computed: "2 layers, 64 channels, 115000 parameters". How
-     * long: "8192 tokens an update, 300 updates; one pass over the data is 27 updates". Without length_text,
-     * people are shown the numbers of steps and of shards. */
+    /* Optional, for the first lines of a run. What is computed: "2 layers, 64 channels, 115000
+     * parameters". How long: "8192 tokens an update, 300 updates; one pass over the data is 27 updates".
+     * Without length_text, people are shown the numbers of steps and of shards. */
     char model_text[160], length_text[160];
     gw_payload_plan payload;
     /* Advice for people whose machine has too little memory: what makes lane_bytes smaller ("a smaller
@@ -153,8 +154,8 @@ typedef struct gw_plan {
      * strings until close. */
     const char *lighter, *smaller;
     /* What else must be equal on all peers of the job, as lines "name=value\n" of text without control
-     * characters. The value of a name that begins with "file:" is a digest of that file. NULL: nothing. The job
-     * keeps the text until close. */
+     * characters. The value of a name that begins with "file:" is a digest of that file. NULL: nothing.
+     * The job keeps the text until close. */
     const char *identity;
     /* Optional: what the evaluations give, for --keep-best; none where the job evaluates nothing in this run.
      * The array is the job's, kept until close. */
@@ -201,9 +202,9 @@ typedef struct gw_params {
 struct gw_origin {
     uint64_t step;
     const char *place; /* what open() recorded; NULL: it is to be found out from the parent's parameters */
-    /* The parent's parameters, with place NULL, as its manifests have them: values in their recorded spelling,
-     * or as they were typed where an early build wrote the manifest. A parent that went on from another state
-     * has two further ones, GW_PLACE and "parent-step". */
+    /* The parent's parameters, with place NULL, as its manifests have them: values in their recorded
+     * spelling, or as they were typed where an early build wrote the manifest. A parent that went on from
+     * another state has two further ones, GW_PLACE and "parent-step". */
     const gw_param *parent;
     uint32_t parent_count;
 };
@@ -321,13 +322,14 @@ static inline void gw_emit_doubles(gw_emitter *emitter, uint32_t tensor, uint64_
 }
 
 /* Whether the contribution of the shard will be thrown away, because the flock has gone on without it or
- * begins the step again. A long computation may end then; contribute returns true, whatever it has emitted. */
+ * begins the step again. A long computation may end then; contribute returns true, whatever it has
+ * emitted. */
 static inline bool gw_emitter_dropped(const gw_emitter *emitter) {
     return emitter->dropped != NULL && emitter->dropped(emitter);
 }
 
-/* Tells the framework of a process that has ended at the shard, so that a shard that ends every process is known
- * as such. After a loss with given_back, the flock deals the shard again. */
+/* Tells the framework of a process that has ended at the shard, so that a shard that ends every process is
+ * known as such. After a loss with given_back, the flock deals the shard again. */
 static inline void gw_emitter_lost(gw_emitter *emitter, const gw_process_loss *loss) {
     if (emitter->lost != NULL) emitter->lost(emitter, loss);
 }
@@ -355,9 +357,9 @@ typedef struct gw_job_type {
     bool (*lane_open)(void *job, void **lane, gw_err *err);
     void (*lane_close)(void *job, void *lane);
 
-    /* Optional; processors only. Places the state tensors in memory of the job's own, which other processes may
-     * map: sets data[t] for each GW_STATE tensor t to zeroed memory of its size, aligned to 64 bytes, which
-     * stays until close. Called once, before init. */
+    /* Optional; processors only. Places the state tensors in memory of the job's own, which other
+     * processes may map: sets data[t] for each GW_STATE tensor t to zeroed memory of its size, aligned to
+     * 64 bytes, which stays until close. Called once, before init. */
     bool (*place)(void *job, void **data, gw_err *err);
 
     /* Writes S_0, range by range. */
@@ -422,8 +424,8 @@ typedef struct gw_job_type {
      * thread. */
     bool (*interrupt)(void *job, uint64_t step, uint32_t shard);
 
-    /* Optional. The job has ended with this state on this peer. Called once, before close, and after the state
-     * is saved; it may take its time. Its failure makes the program's exit code 1. */
+    /* Optional. The job has ended with this state on this peer. Called once, before close, and after the
+     * state is saved; it may take its time. Its failure makes the program's exit code 1. */
     bool (*finish)(void *job, uint64_t steps_done, const gw_state *state, gw_err *err);
 
     /* Optional. How the job computes on a GPU (core/gpu.h). On a GPU, `scalars`, `report`, `summary` and

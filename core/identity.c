@@ -43,8 +43,8 @@ static const struct {
                {"parent-root", "parent"},
                {"parent-root", "parent-step"}};
 
-/* Whether a difference in this line follows from almost any other: almost any option changes the bits of a first shard,
- * and jobs with float sums name the build where others name a compute class. */
+/* Whether a difference in this line follows from almost any other: almost any option changes the bits of a
+ * first shard, and jobs with float sums name the build where others name a compute class. */
 static bool follows_from_any(const char *theirs, const char *ours, const char *line) {
     bool absent = gw_identity_line(theirs, line) == NULL || gw_identity_line(ours, line) == NULL;
     return has_name(line, "probe") || (absent && (has_name(line, "class") || has_name(line, "kernels")));

@@ -19,8 +19,9 @@ void gw_param_record_clear(gw_param_record *record);
  * is recorded again or the record is closed. */
 const char *gw_param_value(const gw_params *params, const char *name);
 
-/* Entry `index`, from 0 on, of the recorded values that are not NULL, in the order in which the names were first
- * recorded, as a parameter whose texts live as long as gw_param_value's. Returns false behind the last one. */
+/* Entry `index`, from 0 on, of the recorded values that are not NULL, in the order in which the names were
+ * first recorded, as a parameter whose texts live as long as gw_param_value's. Returns false behind the
+ * last one. */
 bool gw_param_recorded(const gw_params *params, uint32_t index, gw_param *param);
 
 /* Whether two texts stand for one value: the same text, or two spellings of one number. */

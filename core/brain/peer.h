@@ -29,8 +29,8 @@ typedef struct gw_peer_config {
     gw_peer_id id;
     gw_incarnation incarnation;
     gw_hash cluster;
-    /* What people call the peer: at most GW_GOSSIP_NAME_BYTES of UTF-8, or NULL. Others are told it by gossip;
-     * nothing follows from it. */
+    /* What people call the peer: at most GW_GOSSIP_NAME_BYTES of UTF-8, or NULL. Others are told it by
+     * gossip; nothing follows from it. */
     const char *name;
     bool gossips_before;         /* as `before` in gw_gossip_config */
     gw_addr addrs[GW_MAX_ADDRS]; /* where others reach this peer (TCP and UDP) */
@@ -52,11 +52,12 @@ typedef struct gw_peer_config {
     uint64_t probe; /* fingerprint of one full shard of step 0 from S_0; all peers of a flock have the same */
     uint32_t ways;  /* GW_WAY_* that are allowed; 0: all. Peers with no way in common turn each other away */
     uint64_t steps; /* of the whole job */
-    /* The first step of a job that goes on from the state of another job, its parent. That state is a checkpoint
-     * of this job, on the disks of some peers. There is no earlier state: peers wait until it can be loaded. 0:
-     * the job begins with S_0, which every peer computes. GW_STEP_UNKNOWN: this peer does not know where the job
-     * begins; it founds no flock and waits for peers that know. The identity names the parent's state in the
-     * lines that begin with "parent": "parent=" (a job's id, or "unknown"), "parent-step=", "parent-root=". */
+    /* The first step of a job that goes on from the state of another job, its parent. That state is a
+     * checkpoint of this job, on the disks of some peers. There is no earlier state: peers wait until it
+     * can be loaded. 0: the job begins with S_0, which every peer computes. GW_STEP_UNKNOWN: this peer
+     * does not know where the job begins; it founds no flock and waits for peers that know. The identity
+     * names the parent's state in the lines that begin with "parent": "parent=" (a job's id, or
+     * "unknown"), "parent-step=", "parent-root=". */
     uint64_t first_step;
     /* This peer takes the first state that others name, where they have a view or begin at a later step
      * (GW_FINISH_REBASE). Otherwise they are strangers. */
@@ -148,8 +149,8 @@ typedef struct gw_peer_contact_info {
     const char *name; /* as in gw_gossip_member: NULL = not heard of. Valid until the next step */
     gw_incarnation incarnation;
     gw_addr addr;
-    /* "alive", "suspect", "left", "dead" (its process has ended), "unreachable" (it does not answer, and nothing else
-     * is known) */
+    /* "alive", "suspect", "left", "dead" (its process has ended), "unreachable" (it does not answer, and
+     * nothing else is known) */
     const char *state;
     uint64_t gone_ns; /* dead and unreachable: since when, by the times of gw_peer_step; 0 = not known */
     bool linked, member, leader;

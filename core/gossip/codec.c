@@ -2,9 +2,10 @@
 
 #include "core/base/assert.h"
 
-/* The first byte of a record: state in bits 0-1, number of addresses in bits 2-3, then the flags. Bit 5 of a dead
- * member's record tells that its death is proven, and of any other that the member reads version 2. Bit 7 exists
- * from version 2 on, and tells that the member reads the version after that of the packet, whatever that is. */
+/* The first byte of a record: state in bits 0-1, number of addresses in bits 2-3, then the flags. Bit 5 of
+ * a dead member's record tells that its death is proven, and of any other that the member reads version 2.
+ * Bit 7 exists from version 2 on, and tells that the member reads the version after that of the packet,
+ * whatever that is. */
 enum {
     RECORD_STATE = 3,
     RECORD_ADDRS_SHIFT = 2,

@@ -142,7 +142,8 @@ static void enter_state(gw_gossip *g, gw_gossip_entry *entry, const gw_gossip_re
         gw_gossip_tell(g, GW_GOSSIP_LEFT, entry, &life);
         break;
     }
-    /* News learnt from anti-entropy while joining is known to all other members already, and is not spread. */
+    /* News learnt from anti-entropy while joining is known to all other members already, and is not
+     * spread. */
     if (source != GW_FROM_SYNC || !g->joining) gw_gossip_spread(g, entry, GW_NEWS, now_ns);
 }
 

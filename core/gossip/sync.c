@@ -32,9 +32,9 @@ static void digest_of(const gw_gossip *g, uint32_t buckets, uint64_t *digest) {
     }
 }
 
-/* Sends this peer's record in the newest version to an address of which nothing is known. A peer of the version
- * before drops it, and is introduced by the digest that follows; any other peer thus knows the name of this one
- * as soon as it knows of it. */
+/* Sends this peer's record in the newest version to an address of which nothing is known. A peer of the
+ * version before drops it, and is introduced by the digest that follows; any other peer thus knows the
+ * name of this one as soon as it knows of it. */
 static void introduce(gw_gossip *g, const gw_addr *addr) {
     uint8_t bytes[GW_GOSSIP_DATAGRAM];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);

@@ -12,7 +12,8 @@ uint64_t gw_now_ns(void);
  * direction when it is set. */
 uint64_t gw_wall_ns(void);
 
-/* The same in seconds, to whole microseconds: a number that people and JSON show with few digits. Any thread. */
+/* The same in seconds, to whole microseconds: a number that people and JSON show with few digits. Any
+ * thread. */
 double gw_wall_s(void);
 
 #endif

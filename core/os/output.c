@@ -16,7 +16,8 @@
 
 enum { LINKS = 40, TRIES = 10, MOST_OPEN = 4096 };
 
-/* The partial names of the outputs that are open, for the signal handler; those beyond MOST_OPEN are not in it. */
+/* The partial names of the outputs that are open, for the signal handler; those beyond MOST_OPEN are not
+ * in it. */
 static _Atomic(const char *) partials[MOST_OPEN];
 
 /* Replaces a name in the list by another one; NULL stands for a free place. */

@@ -51,7 +51,8 @@ static bool check_given(const struct stat *stat, const char *path, gw_err *err) 
         path, mode, (unsigned)stat->st_uid, (unsigned)stat->st_gid);
 }
 
-/* Makes an own file private again. Where that cannot be done, a refusal would mend nothing: it is logged, once. */
+/* Makes an own file private again. Where that cannot be done, a refusal would mend nothing: it is logged,
+ * once. */
 static bool mend_own(int fd, struct stat *stat, const char *path, gw_err *err) {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     if (!is_shared(stat)) return true;

@@ -58,8 +58,9 @@ typedef struct child {
     int failed; /* where it writes errno if it cannot execute; closed when it executes */
 } child;
 
-/* A child that shares the memory of its parent until it executes costs no copy of page tables, and no memory where
- * the kernel does not overcommit. The thread sanitizer takes it for a thread, and reports races of its parent. */
+/* A child that shares the memory of its parent until it executes costs no copy of page tables, and no
+ * memory where the kernel does not overcommit. The thread sanitizer takes it for a thread, and reports
+ * races of its parent. */
 #ifdef __SANITIZE_THREAD__
 enum { CLONE_FLAGS = SIGCHLD };
 #else

@@ -1,5 +1,5 @@
-/* Child processes that compute for this one, and never outlive it. A process is held by a descriptor (pidfd), so
- * that no signal goes to another process that has got its number meanwhile. */
+/* Child processes that compute for this one, and never outlive it. A process is held by a descriptor
+ * (pidfd), so that no signal goes to another process that has got its number meanwhile. */
 #ifndef GODWIT_CORE_OS_PROCESS_H
 #define GODWIT_CORE_OS_PROCESS_H
 
@@ -14,8 +14,9 @@ typedef struct gw_process {
     int fd; /* readable from the end of the process on */
 } gw_process;
 
-/* What to start. `file` is searched in PATH where it has no slash. The process gets copies of fds[0 .. fd_count)
- * as descriptors 0, 1, ... and no others, default signals, a session of its own, and this priority. */
+/* What to start. `file` is searched in PATH where it has no slash. The process gets copies of fds[0 ..
+ * fd_count) as descriptors 0, 1, ... and no others, default signals, a session of its own, and this
+ * priority. */
 typedef struct gw_spawn {
     const char *file;
     char *const *argv, *const *environment;

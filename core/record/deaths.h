@@ -1,6 +1,6 @@
-/* Lives that ended while they computed a shard: the evidence by which a poison shard is named (core/README.md,
- * section 5), kept beyond the life of the peers. Where other processes compute a peer's shards, each of these
- * *worker processes* is a life as well. The evidence is a set, so that the sets of
+/* Lives that ended while they computed a shard: the evidence by which a poison shard is named
+ * (core/README.md, section 5), kept beyond the life of the peers. Where other processes compute a peer's
+ * shards, each of these *worker processes* is a life as well. The evidence is a set, so that the sets of
  * several peers can be united in any order, and peers that have united the same sets judge alike. The
  * functions are pure. */
 #ifndef GODWIT_CORE_RECORD_DEATHS_H
@@ -55,12 +55,13 @@ typedef struct gw_poison {
 } gw_poison;
 /* The poison shard of the first step, from `step` on, that has one. A death at an unknown shard of a step
  * counts for every shard of that step, as the first death of a step comes before peers report what they
- * compute; but not for a shard at which worker processes ended, as such a shard ends them and not their peers.
+ * compute; but not for a shard at which worker processes ended, as such a shard ends them and not their
+ * peers.
  *
- * A peer tries a shard again that has cost it a worker process, so that one bad machine may lose several of
- * them at any shard. Worker processes therefore make a shard poison only together with a life of another peer,
- * except where `alone` says that there is none: of all lives of one peer that ended at a shard, only
- * GW_POISON_DEATHS - 1 count, or those of the peer itself, if these are more. */
+ * A peer tries a shard again that has cost it a worker process, so that one bad machine may lose several
+ * of them at any shard. Worker processes therefore make a shard poison only together with a life of
+ * another peer, except where `alone` says that there is none: of all lives of one peer that ended at a
+ * shard, only GW_POISON_DEATHS - 1 count, or those of the peer itself, if these are more. */
 bool gw_shard_deaths_poison(const gw_shard_deaths *deaths, uint64_t step, bool alone, gw_poison *poison);
 
 /* A death takes the same bytes whether or not it is that of a worker process: the serial is in the upper half

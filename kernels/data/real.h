@@ -17,10 +17,10 @@ size_t gw_real_bytes(gw_real kind);
 /* The largest finite number. */
 double gw_real_largest(gw_real kind);
 
-/* Converts `count` little-endian numbers, at any alignment. Each is rounded once, to the nearest number of the new kind,
- * and to the one whose last bit is 0 where two are equally near. Zeros keep their sign, NaN stays NaN, and numbers beyond
- * the largest become infinite, as IEEE 754 has it. Returns how many finite numbers became infinite. `in` and `out` do not
- * overlap. Any thread, in the usual rounding mode. */
+/* Converts `count` little-endian numbers, at any alignment. Each is rounded once, to the nearest number of
+ * the new kind, and to the one whose last bit is 0 where two are equally near. Zeros keep their sign, NaN
+ * stays NaN, and numbers beyond the largest become infinite, as IEEE 754 has it. Returns how many finite
+ * numbers became infinite. `in` and `out` do not overlap. Any thread, in the usual rounding mode. */
 uint64_t gw_real_convert(gw_real from, const void *in, gw_real to, void *out, uint64_t count);
 
 #endif

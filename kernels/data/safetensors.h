@@ -77,12 +77,13 @@ typedef struct gw_safetensors_note {
     const char *text;
 } gw_safetensors_note;
 
-/* Makes the beginning of a file, which the caller frees: everything before the bytes of these tensors (with dtype and size
- * set), which follow it in this order without gaps. Fails with GW_E_NOMEM. */
+/* Makes the beginning of a file, which the caller frees: everything before the bytes of these tensors
+ * (with dtype and size set), which follow it in this order without gaps. Fails with GW_E_NOMEM. */
 bool gw_safetensors_begin_file(const gw_safetensor *list, uint32_t count, const gw_safetensors_note *notes,
                                uint32_t note_count, void **bytes, size_t *length, gw_err *err);
 
-/* Whether the file begins as those that this program writes: with notes, or with the tensors of gw_gpt_file_list. Blocks. */
+/* Whether the file begins as those that this program writes: with notes, or with the tensors of
+ * gw_gpt_file_list. Blocks. */
 bool gw_safetensors_is_own(const char *path);
 
 #endif

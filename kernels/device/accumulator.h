@@ -33,8 +33,9 @@ gw_ledger *gw_accumulator_ledger(const gw_accumulator *accumulator);
 /* Begins the contribution of a shard. Fails as gw_ledger_enter does. Any thread. */
 bool gw_accumulator_enter(gw_accumulator *accumulator, uint64_t step, uint32_t shard,
                           gw_contribution *contribution, gw_err *err);
-/* Add elements [first, first + count) of summed tensor `tensor`: floats are rounded to the tensor's format,
- * integers are shifted, doubles are rounded as floats are. The elements are dropped if the accumulator has been emptied since enter. */
+/* Add elements [first, first + count) of summed tensor `tensor`: floats are rounded to the tensor's
+ * format, integers are shifted, doubles are rounded as floats are. The elements are dropped if the
+ * accumulator has been emptied since enter. */
 void gw_accumulator_add(gw_contribution *contribution, uint32_t tensor, uint64_t first, uint64_t count,
                         const float *values);
 void gw_accumulator_add_integers(gw_contribution *contribution, uint32_t tensor, uint64_t first,

@@ -72,8 +72,8 @@ typedef enum gw_contributed {
     GW_SHARD_DROPPED = 2, /* The accumulator was emptied meanwhile; it holds nothing of the shard. */
     /* It could not be computed; *err has the reason. If it had emitted, the accumulator is poisoned. */
     GW_SHARD_FAILED = 3,
-    /* It was not computed, as processes of the job have ended at it (gw_process_loss.given_back): it is to be dealt
-     * again. Nothing of it was added. */
+    /* It was not computed, as processes of the job have ended at it (gw_process_loss.given_back): it is to
+     * be dealt again. Nothing of it was added. */
     GW_SHARD_GIVEN_BACK = 4,
 } gw_contributed;
 
@@ -223,7 +223,8 @@ typedef struct gw_device_ops {
     /* Control, after the units of the step. Writes a line about the step for people; empty where the job has
      * none. */
     void (*report)(gw_device *device, char *text, size_t size);
-    /* Control. Runs the job's finish, of a job that has one, with the present state after `steps_done` steps. */
+    /* Control. Runs the job's finish, of a job that has one, with the present state after `steps_done`
+     * steps. */
     bool (*finish)(gw_device *device, uint64_t steps_done, gw_err *err);
     /* Control. Writes a line about the whole job, from its present state after `steps_done` steps. */
     void (*summary)(gw_device *device, uint64_t steps_done, char *text, size_t size);

@@ -40,8 +40,9 @@ typedef struct gw_program_description {
     bool has_options;
 } gw_program_description;
 
-/* Adds one message of the four kinds; `description` is zeroed before the first. DESCRIBED completes it. Fails
- * with GW_E_INVALID where the message breaks the protocol, GW_E_LIMIT where a bound is exceeded, GW_E_NOMEM. */
+/* Adds one message of the four kinds; `description` is zeroed before the first. DESCRIBED completes it.
+ * Fails with GW_E_INVALID where the message breaks the protocol, GW_E_LIMIT where a bound is exceeded,
+ * GW_E_NOMEM. */
 bool gw_program_description_add(gw_program_description *description, const uint8_t *bytes, size_t length,
                                 gw_err *err);
 void gw_program_description_free(gw_program_description *description);

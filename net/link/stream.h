@@ -129,8 +129,8 @@ typedef struct gw_detached {
  * memory and then leaves the stream unchanged. It may be called from inside `ready` and `message`. */
 bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err);
 /* Puts a detached stream on the loop of the calling thread, and takes all that it consists of, also on
- * failure. `ready` is not called. Fails with GW_E_PEER if bytes were read ahead: the other side was to wait for
- * a message. */
+ * failure. `ready` is not called. Fails with GW_E_PEER if bytes were read ahead: the other side was to
+ * wait for a message. */
 gw_stream *gw_stream_attach(gw_loop *loop, gw_detached *detached, const gw_stream_events *events,
                             gw_err *err);
 /* Closes and frees what a detached stream holds. Does nothing for one that was taken. */

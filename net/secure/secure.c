@@ -19,8 +19,9 @@ enum {
     HELLO_BODY = CLUSTER_HINT + 32 + 1 + PROOF_BYTES,
     ANSWER_CLEAR = 32 + 1, /* the part of an answer's body that is not sealed */
     SIGNATURE_BYTES = crypto_sign_BYTES,
-    /* A bit of the hello's `algorithms`. Bits that a version does not know are ignored: by the next one a dialler
-     * tells that it speaks the version after that of its header as well (net/README.md, "Versions"). */
+    /* A bit of the hello's `algorithms`. Bits that a version does not know are ignored: by the next one a
+     * dialler tells that it speaks the version after that of its header as well (net/README.md,
+     * "Versions"). */
     CAN_AES = 1,
 };
 static const uint8_t magic[4] = {'g', 'd', 'w', 't'};

@@ -13,7 +13,8 @@
 const char *fixture_folder(char path[256]);
 void fixture_remove(const char *path);
 
-/* Makes folder `to`, which does not exist, with the folders of `from` in it and a hard link to each of its files. */
+/* Makes folder `to`, which does not exist, with the folders of `from` in it and a hard link to each of its
+ * files. */
 void fixture_link_all(const char *from, const char *to);
 /* The number of files under `folder`, at any depth, that have `part` in their name. */
 unsigned fixture_count_files(const char *folder, const char *part);

@@ -208,7 +208,8 @@ Test(catalog, a_disk_full_is_named_and_leaves_nothing) {
     fixture_image_free(image);
 }
 
-/* Retains the checkpoints of one root, and expects two manifests to stay, of these steps, with all their chunks. */
+/* Retains the checkpoints of one root, and expects two manifests to stay, of these steps, with all their
+ * chunks. */
 static void expect_retained(const gw_hash *kept, uint64_t first, uint64_t second) {
     size_t needed;
     bool complete;

@@ -118,9 +118,9 @@ static uint64_t expect_a_whole_checkpoint(const char *when, int k) {
     return step;
 }
 
-/* Starts from the first checkpoint, and takes the second in a child that ends before call k. Returns whether
- * the child ended by itself. The files of the first checkpoint are links to those in `first`, where it is taken once: no
- * file changes once it has its name, and a change would show at the next k. */
+/* Starts from the first checkpoint, and takes the second in a child that ends before call k. Returns
+ * whether the child ended by itself. The files of the first checkpoint are links to those in `first`,
+ * where it is taken once: no file changes once it has its name, and a change would show at the next k. */
 static bool crash_at(powerloss_kind kind, int k) {
     fixture_remove(folder); /* folders that exist already would not have to be made */
     fixture_remove(shadows);

@@ -1,5 +1,5 @@
-/* --keep-best and --patience: whatever dies, the same checkpoint is kept as the best one, and the job ends at the same
- * step. */
+/* --keep-best and --patience: whatever dies, the same checkpoint is kept as the best one, and the job ends
+ * at the same step. */
 #include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>

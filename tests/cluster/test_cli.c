@@ -306,7 +306,8 @@ static int times(const char *text, const char *what) {
     "/README.md --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "                            \
     "--micro-batch 8 --updates 6 --workers 1"
 
-/* A sample that is still being computed when the next one is due takes its place, so that not every one is there. */
+/* A sample that is still being computed when the next one is due takes its place, so that not every one is
+ * there. */
 Test(cli, samples_are_printed_and_change_no_byte) {
     char state[80], *at;
     outcome o = run_once(SAMPLED);

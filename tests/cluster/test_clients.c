@@ -56,8 +56,8 @@ static void export_alone(lab *l, const char *args, uint64_t step) {
     must(0, "alone.safetensors");
 }
 
-/* The number of one of the peers whose directories lack chunks of the newest checkpoint: with one replica, at most one peer
- * has all of them. */
+/* The number of one of the peers whose directories lack chunks of the newest checkpoint: with one replica,
+ * at most one peer has all of them. */
 static uint32_t find_part(const lab *l) {
     for (uint32_t i = 0; i < PEERS; i++) {
         sh(l, GODWIT_BINARY " inspect p%u --json | grep -E '\"(held|chunks_absent)\": 6,'", i);

@@ -17,7 +17,8 @@ static void write_text(const char *path, size_t count, unsigned step) {
     cr_assert_eq(fclose(file), 0);
 }
 
-/* A tiny training with a decay in its last twelve updates, of so many updates. Evaluations follow every eighth. */
+/* A tiny training with a decay in its last twelve updates, of so many updates. Evaluations follow every
+ * eighth. */
 static const char *gpt(const lab *l, unsigned updates, char text[TEXT]) {
     char data[LAB_PATH + 8], val[LAB_PATH + 8];
     struct stat about;

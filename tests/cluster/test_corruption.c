@@ -177,8 +177,8 @@ Test(corruption, a_machine_that_goes_on_computing_wrong_has_to_leave) {
     lab_close(l);
 }
 
-/* Nothing of the step is applied before all members have computed the shard again, so a member that cannot do so has to go.
- * With two members both have computed it. */
+/* Nothing of the step is applied before all members have computed the shard again, so a member that cannot
+ * do so has to go. With two members both have computed it. */
 Test(corruption, who_hangs_when_asked_once_more_ends_and_the_other_goes_on) {
     lab *l = lab_open();
     lab_peer *one = lab_start(l, "one", NULL, FLIPPER " --verify 100% --peers 2 --flip-gradient 9");
@@ -413,7 +413,8 @@ static int remove_manifest(const char *path, const struct stat *status, int type
 /* For a life that is to end in the midst of the job, however late its end comes. */
 #define SLOW " --pause-us 20000"
 
-/* The only peer that has a chunk loses its manifest, so that it no longer knows which state the chunk belongs to. */
+/* The only peer that has a chunk loses its manifest, so that it no longer knows which state the chunk
+ * belongs to. */
 Test(corruption, a_manifest_that_is_lost) {
     lab *l = lab_open();
     lab_peer *peers[3];

@@ -66,7 +66,8 @@ Test(endings, sigterm_alone_and_resume) {
     lab_close(l);
 }
 
-/* In the middle of a long shard: the state before it is looked at, saved and left with, and neither waits for it. */
+/* In the middle of a long shard: the state before it is looked at, saved and left with, and neither waits
+ * for it. */
 Test(endings, sigterm_in_a_long_shard_leaves_at_the_state_before_it) {
     lab *l = lab_open();
     lab_peer *peer =
@@ -475,7 +476,8 @@ Test(endings, a_job_that_is_done_has_no_shards_of_a_step_more) {
     lab_close(l);
 }
 
-/* Who has no room for two checkpoints learns it at the start, and not at the first checkpoint of a run of weeks. */
+/* Who has no room for two checkpoints learns it at the start, and not at the first checkpoint of a run of
+ * weeks. */
 Test(endings, a_disk_without_room_for_two_checkpoints_is_refused) {
     lab *l = lab_open();
     char disk[LAB_PATH + 8];

@@ -720,8 +720,8 @@ static const char *need_transformers(void) {
 
 #define TRANSFORMERS "%s " GODWIT_SOURCE "/tests/cluster/transformers_logits.py "
 
-/* Checks that Transformers computes from the model in that folder the logits that this program computes from the first
- * peer's state. */
+/* Checks that Transformers computes from the model in that folder the logits that this program computes
+ * from the first peer's state. */
 static void expect_same_logits(lab *l, const char *python, const char *model) {
     int code;
     write_logits(l->dir, l->peers[0].dir);

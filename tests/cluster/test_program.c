@@ -1,4 +1,5 @@
-/* Jobs whose shards worker processes compute: the state has the same bytes whatever becomes of workers and peers. */
+/* Jobs whose shards worker processes compute: the state has the same bytes whatever becomes of workers and
+ * peers. */
 #include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
@@ -61,7 +62,8 @@ Test(program, a_worker_that_dies_costs_what_it_was_asked_for) {
             "--workers 2", words);
 }
 
-/* After the second loss at a shard the flock deals it again. Here it is dealt to the same peer, which goes on. */
+/* After the second loss at a shard the flock deals it again. Here it is dealt to the same peer, which goes
+ * on. */
 Test(program, a_shard_that_ends_two_workers_is_given_back) {
     static const char *const words[] = {"another worker computes it again", "this peer gives it back", NULL};
     survive("shard@6:crash,shard@6:exit", "--workers 1", words);
@@ -210,7 +212,8 @@ static void kill_worker(const lab_peer *peer) {
     if (count > 0) kill(children[rand() % count], SIGKILL);
 }
 
-/* Opens descriptors that become readable when the processes that a process has started end. Returns their number. */
+/* Opens descriptors that become readable when the processes that a process has started end. Returns their
+ * number. */
 static int watch(int pid, int *pids, int *ends) {
     int count = children_of(pid, pids);
     for (int i = 0; i < count; i++) {

@@ -302,8 +302,8 @@ static const char *generated(const char *state, const char *arguments, uint64_t 
     return text;
 }
 
-/* The model has more tokens than the tokenizer, whose numbers have a gap before the last one, and it may draw any of them.
- * With some seeds the text ends early. */
+/* The model has more tokens than the tokenizer, whose numbers have a gap before the last one, and it may
+ * draw any of them. With some seeds the text ends early. */
 Test(tokenize, a_model_of_the_tokens_writes_text) {
     lab *l = lab_open();
     write_vocabulary(LAST);

@@ -1,5 +1,6 @@
-/* Targets for what a peer and its clients (tools/godwit/service) send each other: requests, answers, and the lists of
- * chunks by which peers tell each other what they have. What is understood is written again, to the same bytes. */
+/* Targets for what a peer and its clients (tools/godwit/service) send each other: requests, answers, and
+ * the lists of chunks by which peers tell each other what they have. What is understood is written again,
+ * to the same bytes. */
 #include "tests/fuzz/target.h"
 #include "tools/godwit/service/message.h"
 #include "tools/godwit/work/fetch.h"

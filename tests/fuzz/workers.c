@@ -1,5 +1,5 @@
-/* Targets for the protocol between a peer and the workers of a program: single messages of both directions, and
- * the descriptions that a program sends. */
+/* Targets for the protocol between a peer and the workers of a program: single messages of both
+ * directions, and the descriptions that a program sends. */
 #include "kernels/program/description.h"
 #include "tests/fuzz/target.h"
 

@@ -162,7 +162,8 @@ static cublasStatus_t layout_destroy(cublasLtMatrixLayout_t layout) {
 
 /* ---- products ---- */
 
-/* The algorithm that is chosen contains what it was chosen for, so that plans differ where those of the library would. */
+/* The algorithm that is chosen contains what it was chosen for, so that plans differ where those of the
+ * library would. */
 static cublasStatus_t choose(cublasLtHandle_t handle, cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a,
                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                              cublasLtMatmulPreference_t wishes, int wanted,

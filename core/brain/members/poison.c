@@ -6,9 +6,9 @@
  * installation, so that they outlive the peers. Even if peers are started again whenever they crash, the
  * third life lost to a shard names it, on all peers alike (core/README.md, section 5).
  *
- * Where worker processes compute the shards, a process that ends at one is such a life as well. Its peer lives
- * on, has another process compute the shard, and gives the shard back after the second loss; then the flock
- * deals it again. A peer alone thus comes to name a poison shard by its own worker processes. */
+ * Where worker processes compute the shards, a process that ends at one is such a life as well. Its peer
+ * lives on, has another process compute the shard, and gives the shard back after the second loss; then
+ * the flock deals it again. A peer alone thus comes to name a poison shard by its own worker processes. */
 #include "core/brain/members/poison.h"
 
 #include "core/base/assert.h"

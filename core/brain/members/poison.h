@@ -35,8 +35,8 @@ void gw_poison_note_last_words(gw_peer *p, gw_contact *contact);
 void gw_poison_worker_lost(gw_peer *p, const gw_event *event);
 /* Ends this peer because it cannot compute this shard; the event says why. */
 void gw_poison_give_up(gw_peer *p, uint32_t shard, const gw_event *event);
-/* The input of this shard cannot be had now, or worker processes end at it; the event says why. The shard is dealt again in another view,
- * unless this peer has given back too many. */
+/* The input of this shard cannot be had now, or worker processes end at it; the event says why. The shard
+ * is dealt again in another view, unless this peer has given back too many. */
 void gw_poison_give_back(gw_peer *p, uint32_t shard, const gw_event *event);
 /* Forgets claims and deaths of steps before this one, which are done. */
 void gw_poison_forget(gw_peer *p, uint64_t step);

@@ -42,8 +42,8 @@ static void add_difference(differing *d, const char *theirs, const char *here) {
     d->used += more > 0 ? (size_t)more : 0;
 }
 
-/* Writes the lines that differ between two identities, except for those whose difference follows from another one's: the
- * first ones by name and value, then how many more. */
+/* Writes the lines that differ between two identities, except for those whose difference follows from
+ * another one's: the first ones by name and value, then how many more. */
 static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
     differing d = {.text = text, .size = size};
     for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -58,8 +58,8 @@ static void name_differences(const char *theirs, const char *ours, char *text, s
         snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
 }
 
-/* The step from which a job goes on, by the identity of one of its peers; less than any other where the peer does not
- * know it. */
+/* The step from which a job goes on, by the identity of one of its peers; less than any other where the
+ * peer does not know it. */
 static int64_t first_step_of(const char *identity) {
     const char *line = gw_identity_line(identity, "parent-step=");
     return line == NULL ? -1 : strtoll(line + strlen("parent-step="), NULL, 10);
@@ -75,8 +75,9 @@ static bool differ_in_origin(const char *theirs, const char *ours) {
     return differ;
 }
 
-/* Whether this peer begins again with the first state of a peer that it has met. Another peer that knows one is right
- * if it has a view; otherwise the later state is, as a checkpoint that is newer on some disk than on others. */
+/* Whether this peer begins again with the first state of a peer that it has met. Another peer that knows
+ * one is right if it has a view; otherwise the later state is, as a checkpoint that is newer on some disk
+ * than on others. */
 static bool takes_origin_of(const gw_peer *p, const gw_message *m) {
     const char *theirs = m->hello.identity;
     if (!p->config.rebases || p->view.current.epoch > 0 || !differ_in_origin(theirs, p->identity))
@@ -85,7 +86,8 @@ static bool takes_origin_of(const gw_peer *p, const gw_message *m) {
     return step >= 0 && (m->hello.has_view || step > first_step_of(p->identity));
 }
 
-/* Ends this life of the peer with the lines of the identity that name the state from which the job goes on. */
+/* Ends this life of the peer with the lines of the identity that name the state from which the job goes
+ * on. */
 static void take_origin(gw_peer *p, const char *theirs) {
     char lines[GW_TEXT_BYTES] = "";
     size_t used = 0;

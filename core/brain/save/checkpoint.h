@@ -19,8 +19,8 @@ bool gw_saves_before_leaving(const gw_peer *p);
 void gw_saves_open(gw_peer *p, bool final);
 /* Gives up the open checkpoint, if there is one; another follows. */
 void gw_saves_abandon(gw_peer *p);
-/* Whether the step in progress may not end yet, as a checkpoint of the state before it is being made that must
- * not be missed. */
+/* Whether the step in progress may not end yet, as a checkpoint of the state before it is being made that
+ * must not be missed. */
 bool gw_saves_hold_step(const gw_peer *p);
 void gw_saves_free(gw_save *save);
 void gw_saves_stored(gw_peer *p, const gw_event *event);

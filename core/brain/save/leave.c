@@ -1,8 +1,8 @@
 /* Leaving at the user's request. If other peers go on, a peer leaves at the end of a step, with the next
  * checkpoint. If none does, its results would be lost with it, so it waits until they are saved, for at most
  * --save-timeout. The last peer of all computes nothing more while it waits. A peer that comes to it
- * meanwhile gets the state from it before it leaves. If all members leave at once, they leave when the checkpoint
- * of the step that they were told in is complete, from the middle of the next one.
+ * meanwhile gets the state from it before it leaves. If all members leave at once, they leave when the
+ * checkpoint of the step that they were told in is complete, from the middle of the next one.
  *
  * Kubernetes, Slurm and docker stop ask a process to end and kill it some time later. For that reason the
  * last peer does not finish a step that takes longer than --grace: it saves the state before that step, if
@@ -69,8 +69,8 @@ static bool gives_step_up(const gw_peer *p) {
     return p->now >= grace_end(p) || p->step.begun_ns + p->step.last_ns > grace_end(p);
 }
 
-/* Whether this peer and all living members of its view leave, so that nobody will finish the step that they compute:
- * once their checkpoint is complete, they do not wait for its end. */
+/* Whether this peer and all living members of its view leave, so that nobody will finish the step that
+ * they compute: once their checkpoint is complete, they do not wait for its end. */
 static bool all_leave_in_step(const gw_peer *p) {
     if (!p->save.leaving || p->save.want_stop || !computes(p) || p->view.current.count < 2) return false;
     for (uint32_t i = 0; i < p->members.contact_count; i++) {

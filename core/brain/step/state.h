@@ -47,11 +47,12 @@ typedef struct gw_step_state {
     uint32_t failures; /* how often the checks of this step's sum failed */
     /* This peer has given a shard of this deal back, without which the sum would be refused. */
     bool lacks_shard;
-    /* A shard of the step `owed_step`, plus 1, that this peer has given back after it had reported it as claimed;
-     * 0 = there is none. If the next view counts on it, that view must change. */
+    /* A shard of the step `owed_step`, plus 1, that this peer has given back after it had reported it as
+     * claimed; 0 = there is none. If the next view counts on it, that view must change. */
     uint32_t owed_shard_plus_1;
     uint64_t owed_step;
-    /* Since when nothing is left to do of this step, which a checkpoint keeps from its end; 0: it does not. */
+    /* Since when nothing is left to do of this step, which a checkpoint keeps from its end; 0: it does
+     * not. */
     uint64_t held_ns;
     gw_thief thief;
     char refused[120]; /* what was wrong with the last sum that failed its checks */

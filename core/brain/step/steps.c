@@ -35,8 +35,8 @@ enum {
 
 /* Dealing. */
 
-/* Asks for another view if this one counts on a shard that this peer has given back meanwhile. `missing` are the
- * shards that are dealt; NULL: all are. */
+/* Asks for another view if this one counts on a shard that this peer has given back meanwhile. `missing`
+ * are the shards that are dealt; NULL: all are. */
 static void ask_again_for_owed(gw_peer *p, const gw_set *missing) {
     uint32_t owed = p->step.owed_shard_plus_1;
     p->step.owed_shard_plus_1 = 0;

@@ -577,9 +577,9 @@ static void unite_losses(const gw_peer *p, gw_install *i) {
     gw_shard_deaths_forget_before(&i->losses, i->step);
 }
 
-/* Whether a founding would begin the job with too few peers: none of them has a whole checkpoint, the rest of
- * which others may bring. The state from which a job goes on is no such checkpoint, since peers that have never
- * met may have it. */
+/* Whether a founding would begin the job with too few peers: none of them has a whole checkpoint, the rest
+ * of which others may bring. The state from which a job goes on is no such checkpoint, since peers that
+ * have never met may have it. */
 static bool begins_too_few(const gw_peer *p, const gw_install *i) {
     bool founds = p->view.current.epoch == 0 && p->view.ballot.installed.epoch == 0 && !p->view.view_override;
     bool begins = i->load == GW_LOAD_INIT || (i->load == GW_LOAD_MANIFEST && i->step == p->config.first_step);

@@ -300,7 +300,8 @@ static checkpoints later_checkpoints(const gw_repair_rules *rules, const gw_repo
     return choose_checkpoints(rules, reports, count, state, !rules->latest_view_only || settle);
 }
 
-/* Nobody here can compute the state from which a job goes on, and it is not on the voters' disks as a whole. */
+/* Nobody here can compute the state from which a job goes on, and it is not on the voters' disks as a
+ * whole. */
 static gw_repair_answer lack_first(const gw_repair_rules *rules, const checkpoints *newest, char *text,
                                    size_t text_size) {
     if (rules->first_step == GW_STEP_UNKNOWN)

@@ -55,17 +55,17 @@ cudaError_t gw_cuda_fingerprint(uint64_t first, uint64_t count, const void *word
 cudaError_t gw_cuda_state_fingerprint(uint64_t first, uint64_t count, const void *words,
                                       unsigned long long *total, cudaStream_t stream);
 
-/* A small tensor of a state: its words, the index of the first in the state's fingerprint, and which of the two
- * totals it belongs to. */
+/* A small tensor of a state: its words, the index of the first in the state's fingerprint, and which of
+ * the two totals it belongs to. */
 typedef struct gw_cuda_printed {
     uint64_t first, count;
     const int64_t *words;
     uint64_t total; /* 0 or 1 */
 } gw_cuda_printed;
 
-/* Does what gw_cuda_state_fingerprint does for each of `count` tensors of a table on the GPU, all in one start:
- * many small tensors would take as many starts. `totals` are two; tensors of the total `without` are left out
- * (2: none is). */
+/* Does what gw_cuda_state_fingerprint does for each of `count` tensors of a table on the GPU, all in one
+ * start: many small tensors would take as many starts. `totals` are two; tensors of the total `without`
+ * are left out (2: none is). */
 cudaError_t gw_cuda_state_fingerprints(const gw_cuda_printed *table, uint32_t count, uint32_t without,
                                        unsigned long long *totals, cudaStream_t stream);
 

@@ -63,8 +63,8 @@ bool gw_nfc(const char *text, size_t length, char **out, size_t *out_length, gw_
     return gw_fail(err, GW_E_NOMEM, "no memory to normalize a text of %zu bytes", length);
 }
 
-/* Whether a character neither joins the one before it nor changes places with it. Those that may are marks, and the vowels
- * and last consonants of Hangul. */
+/* Whether a character neither joins the one before it nor changes places with it. Those that may are
+ * marks, and the vowels and last consonants of Hangul. */
 static bool begins_anew(const char *character, size_t bytes) {
     utf8proc_int32_t code;
     if ((unsigned char)character[0] < FIRST_MARK) return true;

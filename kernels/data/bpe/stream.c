@@ -19,8 +19,8 @@ enum {
     /* the most bytes that wait in a stream of raw text: the rest of it has gone to the inner stream */
     RAW = HELD + GW_BPE_FEED + 2 * GW_BPE_ADDED_MOST + GW_NFC_HELD,
     ROOM = SPARE + LOOK_BACK + GW_BPE_WINDOW + GW_BPE_ADDED_MOST + HELD + GW_BPE_FEED + 4 * CHARACTER,
-    /* At most one token for each byte and for a space before it: of the text here, or of what an inner stream holds and
-     * what it is given by one call. */
+    /* At most one token for each byte and for a space before it: of the text here, or of what an inner
+     * stream holds and what it is given by one call. */
     TOKENS = 2 * (ROOM + GW_NFC_GROWTH * RAW),
 };
 
@@ -39,8 +39,8 @@ struct gw_bpe_stream {
     bool skips;             /* white space at `at` belongs to the added token before `at` */
     int skips_of;           /* kind of the added token before `at` */
     bool after_match;       /* as in gw_bpe_cut */
-    /* Where the tokenizer normalizes, this stream recognises the added tokens of the first kind, in the raw text, and the
-     * inner one encodes the normalized text between them. NULL: this stream does both. */
+    /* Where the tokenizer normalizes, this stream recognises the added tokens of the first kind, in the
+     * raw text, and the inner one encodes the normalized text between them. NULL: this stream does both. */
     gw_bpe_stream *inner;
     bool is_inner;
     uint32_t tokens[TOKENS];
@@ -279,8 +279,8 @@ static bool feed_inner(gw_bpe_stream *s, const char *text, size_t length, gw_err
     return true;
 }
 
-/* Encodes the raw text up to `end`, which has no added tokens of the first kind, by the inner stream, as far as its
- * normalization does not depend on the text behind it; if it is `closed`, all of it. */
+/* Encodes the raw text up to `end`, which has no added tokens of the first kind, by the inner stream, as
+ * far as its normalization does not depend on the text behind it; if it is `closed`, all of it. */
 static bool encode_raw(gw_bpe_stream *s, size_t end, bool closed, gw_err *err) {
     if (s->skips && !skip_spaces(s, end, closed)) return true;
     size_t settled = closed ? end - s->at : gw_nfc_settled(s->text + s->at, end - s->at), length, count;

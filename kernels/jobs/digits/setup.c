@@ -221,7 +221,8 @@ static bool find_place(const gw_origin *origin, digits_job *job, gw_err *err) {
                        "the manifest's " GW_PLACE " is '%s', which is no place of a digits job", place);
     began.step = (uint64_t)step;
     job->first = progress_at(&began, (uint64_t)images, (uint64_t)batch, origin->step);
-    /* In other data as many images count as taken, and all of them where the parent had taken all of its own. */
+    /* In other data as many images count as taken, and all of them where the parent had taken all of its
+     * own. */
     bool all = job->first.images == (uint64_t)images;
     if (all || job->first.images > job->data.train.count) job->first.images = job->data.train.count;
     return true;

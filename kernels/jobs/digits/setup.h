@@ -3,8 +3,8 @@
  * An epoch is `train_steps` training steps and one evaluation of the test set. Training step k of an epoch
  * takes positions [k batch, (k + 1) batch) of the epoch's permutation; the last step takes what is left.
  *
- * A job that goes on from another one (gw_origin) begins in the epoch where that was, behind the images that it
- * took of that epoch. */
+ * A job that goes on from another one (gw_origin) begins in the epoch where that was, behind the images
+ * that it took of that epoch. */
 #ifndef GODWIT_KERNELS_JOBS_DIGITS_SETUP_H
 #define GODWIT_KERNELS_JOBS_DIGITS_SETUP_H
 

@@ -306,14 +306,14 @@ static bool fit_evaluations(const gw_params *params, const requests *r, gpt_job 
     return true;
 }
 
-/* The steps of a training that begins anew, in which an evaluation follows every `every` updates (0: none does)
- * and the last one. */
+/* The steps of a training that begins anew, in which an evaluation follows every `every` updates (0: none
+ * does) and the last one. */
 static uint64_t steps_of(uint64_t updates, uint64_t every) {
     return every > 0 ? updates + (updates + every - 1) / every : updates;
 }
 
-/* The number of updates that step `step` of such a training makes or follows, as it is known without the number
- * of all updates, and whether the step is an evaluation. */
+/* The number of updates that step `step` of such a training makes or follows, as it is known without the
+ * number of all updates, and whether the step is an evaluation. */
 static uint64_t updates_before(uint64_t step, uint64_t every, bool *evaluates) {
     *evaluates = every > 0 && step % (every + 1) == every;
     return every > 0 ? step - step / (every + 1) : step;

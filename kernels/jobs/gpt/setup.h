@@ -4,10 +4,10 @@
  * each epoch in an order of its own. With validation data, an evaluation follows every `eval_every` updates,
  * and the last one.
  *
- * Steps are updates and evaluations. A job that goes on from another one (gw_origin) counts updates, windows and
- * steps on from where that was, and evaluates after the same numbers of updates as a job that begins anew.
- * Therefore step s of it has the place that step s + shift has in a job that begins anew, and update u takes
- * positions from u batch + start on. */
+ * Steps are updates and evaluations. A job that goes on from another one (gw_origin) counts updates,
+ * windows and steps on from where that was, and evaluates after the same numbers of updates as a job that
+ * begins anew. Therefore step s of it has the place that step s + shift has in a job that begins anew, and
+ * update u takes positions from u batch + start on. */
 #ifndef GODWIT_KERNELS_JOBS_GPT_SETUP_H
 #define GODWIT_KERNELS_JOBS_GPT_SETUP_H
 

@@ -121,7 +121,8 @@ void program_process_end(program_process *process);
 
 /* workers.c */
 
-/* A worker's place, which has one process after the other. `turn` is held by the thread that uses the slot. */
+/* A worker's place, which has one process after the other. `turn` is held by the thread that uses the
+ * slot. */
 typedef struct program_slot {
     program *job;
     bool leads; /* its process is the leading one */
@@ -140,8 +141,9 @@ typedef struct program_slot {
 program_outcome program_first_start(program *job, gw_err *err);
 /* Makes job->initial hold S_0, which is forgotten when the first update begins. */
 bool program_initial_fetch(program *job, gw_err *err);
-/* Opens the slot of a lane. Where the program wants AFTER, the leading worker has a slot of its own beside those,
- * so that AFTER never waits for a shard; otherwise, and where the program runs alone, the first lane's leads. */
+/* Opens the slot of a lane. Where the program wants AFTER, the leading worker has a slot of its own beside
+ * those, so that AFTER never waits for a shard; otherwise, and where the program runs alone, the first
+ * lane's leads. */
 program_slot *program_slot_open(program *job, gw_err *err);
 bool program_leader_open(program *job, gw_err *err);
 /* Gives the slot a process that is ready for requests, if it has none. Called with the slot's turn. */

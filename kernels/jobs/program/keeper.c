@@ -1,6 +1,6 @@
 /* The keeper is one thread, for two reasons. The kernel kills a worker when the *thread* that started it
- * ends, so that this thread must live as long as the job. What workers print has to be read whatever the other
- * threads wait for, or a worker that prints much would stand still. */
+ * ends, so that this thread must live as long as the job. What workers print has to be read whatever the
+ * other threads wait for, or a worker that prints much would stand still. */
 #include "core/os/clock.h"
 #include "kernels/jobs/program/inside.h"
 

@@ -13,9 +13,10 @@ enum { GW_PROGRAM_THREADS_MOST = 1024 }; /* --threads */
 /* Whether a file is a Python script, by its name: "train.py". */
 bool gw_program_is_script(const char *file);
 
-/* Appends one argument of the program to the value of --args, in which spaces separate arguments, a backslash
- * keeps the character that follows it, and two quotes ('') are an argument without characters. Returns a new string, which the caller frees; NULL where
- * memory is short. `args` may be NULL, and is freed. */
+/* Appends one argument of the program to the value of --args, in which spaces separate arguments, a
+ * backslash keeps the character that follows it, and two quotes ('') are an argument without characters.
+ * Returns a new string, which the caller frees; NULL where memory is short. `args` may be NULL, and is
+ * freed. */
 char *gw_program_add_argument(char *args, const char *argument);
 
 #endif

@@ -406,8 +406,8 @@ bool gw_gpt_file_check_config(const gw_gpt *gpt, const char *weights, gw_err *er
     return good;
 }
 
-/* Whether the object has the keys of a configuration that this program writes, in their order. Builds before the origin
- * was noted wrote no further ones. */
+/* Whether the object has the keys of a configuration that this program writes, in their order. Builds
+ * before the origin was noted wrote no further ones. */
 static bool has_own_keys(const json_t *config) {
     const gw_gpt any = {.layers = 1, .heads = 1, .channels = 1, .context = 1, .vocabulary = 1};
     json_t *own = make_config(&any, 0.0, GW_REAL_F32);

@@ -30,13 +30,13 @@ uint32_t gw_gpt_file_others(const gw_gpt *gpt, const gw_safetensors *file, char 
 bool gw_gpt_file_read(const gw_gpt *gpt, const gw_safetensors *file, uint32_t number, uint64_t first,
                       uint64_t count, float *values, gw_err *err);
 
-/* Lists all parameters as F32 in the order and with the names with which `GPT2LMHeadModel` saves and loads them, in one
- * block of memory that the caller frees. `parameters` are the addresses of their bytes; NULL leaves those NULL. Returns
- * NULL with GW_E_NOMEM. */
+/* Lists all parameters as F32 in the order and with the names with which `GPT2LMHeadModel` saves and loads
+ * them, in one block of memory that the caller frees. `parameters` are the addresses of their bytes; NULL
+ * leaves those NULL. Returns NULL with GW_E_NOMEM. */
 gw_safetensor *gw_gpt_file_list(const gw_gpt *gpt, const float *const *parameters, gw_err *err);
 
-/* Makes, in memory and opened, the file of gw_gpt_file_list. The parameters must stay valid until it is closed. Fails
- * with GW_E_NOMEM. */
+/* Makes, in memory and opened, the file of gw_gpt_file_list. The parameters must stay valid until it is
+ * closed. Fails with GW_E_NOMEM. */
 bool gw_gpt_file_from_memory(const gw_gpt *gpt, const float *const *parameters, gw_safetensors *file,
                              gw_err *err);
 

@@ -33,7 +33,8 @@ void gossip_world_open(gossip_world *w);
 void gossip_world_enroll(gossip_world *w, const gw_gossip_roster *roster);
 gw_gossip_record gossip_about(const gw_peer_id *id, const gw_addr *addr, gw_gossip_state state, uint64_t boot,
                               uint32_t refutation);
-/* `sender` (boot 1) sends a packet with at most one record, in the oldest version if the packet names none. */
+/* `sender` (boot 1) sends a packet with at most one record, in the oldest version if the packet names
+ * none. */
 void gossip_hear(gossip_world *w, gw_gossip_packet packet, const gw_addr *from,
                  const gw_gossip_record *record);
 /* Bob does. */

@@ -1,5 +1,5 @@
-/* Conversions between the widths of floating-point numbers. What is right is computed here from the definition: of all
- * numbers of a narrow kind, the nearest. */
+/* Conversions between the widths of floating-point numbers. What is right is computed here from the
+ * definition: of all numbers of a narrow kind, the nearest. */
 #include "kernels/data/real.h"
 
 #include "core/rng.h"
@@ -50,8 +50,9 @@ Test(real, every_half_has_its_value_and_comes_back) {
         }
 }
 
-/* Between two neighbours the nearer one is taken, and in the middle the one with the last bit 0; also for numbers that are
- * next to the middle in binary64, which a conversion by way of binary32 would take for the middle. */
+/* Between two neighbours the nearer one is taken, and in the middle the one with the last bit 0; also for
+ * numbers that are next to the middle in binary64, which a conversion by way of binary32 would take for
+ * the middle. */
 static void check_between(gw_real kind, uint16_t low) {
     double one = widened(kind, low), other = widened(kind, low + 1u), middle = one + (other - one) / 2;
     const double values[] = {nextafter(middle, one), middle, nextafter(middle, other),

@@ -574,8 +574,8 @@ static bool open_with_workers(const gw_device_options *options, gw_device **devi
     return gw_device_cpu_open(&own, device, err);
 }
 
-/* Shard 3 costs two worker processes, of which the second gives it back; shard 4 costs one, and fails after it
- * has emitted. */
+/* Shard 3 costs two worker processes, of which the second gives it back; shard 4 costs one, and fails
+ * after it has emitted. */
 static bool lose_workers(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                          gw_emitter *emitter, gw_err *err) {
     float one = 1;

@@ -68,7 +68,8 @@ static const char *recorded(const opened *o, const char *name) {
 
 #define PAIRS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* The job gpt. An update takes 5 windows of 61; after 16 updates with evaluations after 6, 12 and 16 of them. */
+/* The job gpt. An update takes 5 windows of 61; after 16 updates with evaluations after 6, 12 and 16 of
+ * them. */
 
 enum { PATH = 64 };
 static char text_path[PATH], val_path[PATH];
@@ -236,7 +237,8 @@ Test(continue_job, what_makes_no_sense_is_refused) {
     close_job(&whole);
 }
 
-/* The job digits. An epoch has five steps of 203 images and one of what is left of 1016, and an evaluation. */
+/* The job digits. An epoch has five steps of 203 images and one of what is left of 1016, and an
+ * evaluation. */
 
 #define DIGITS(epochs, batch, samples)                                                                       \
     PAIRS("samples", samples, "batch", batch, "micro-batch", "33", "hidden", "8", "epochs", epochs,          \

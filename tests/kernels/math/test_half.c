@@ -1,5 +1,5 @@
-/* Numbers of 16 bits: every one comes back, and what lies between two of them is rounded to the nearer, or to the
- * even one. */
+/* Numbers of 16 bits: every one comes back, and what lies between two of them is rounded to the nearer, or
+ * to the even one. */
 #include "kernels/math/half.h"
 
 #include <criterion/criterion.h>

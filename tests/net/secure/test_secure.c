@@ -338,8 +338,8 @@ Test(handshake, another_protocol_version_is_named_with_ours_on_both_sides) {
     gw_handshake_close(answerer);
 }
 
-/* As builds of the next version will dial: their header has this version, and the bit beside that of AES tells of the
- * next one. */
+/* As builds of the next version will dial: their header has this version, and the bit beside that of AES
+ * tells of the next one. */
 Test(handshake, who_also_speaks_the_next_version_is_answered_in_this_one) {
     enum { ALGORITHMS = 50, PROOF = 51, PROOF_BYTES = 16, NEXT = 2 };
     flock_peer a, b;

@@ -1,5 +1,5 @@
-/* `godwit export` of checkpoints that were made here: which tensors of which jobs are written, as what, and over which
- * files. */
+/* `godwit export` of checkpoints that were made here: which tensors of which jobs are written, as what,
+ * and over which files. */
 #include "checkpoint/manifest.h"
 #include "core/rng.h"
 #include "kernels/data/safetensors.h"
@@ -43,8 +43,8 @@ static void redirect(int fd, const char *name) {
     close(file);
 }
 
-/* Exports the checkpoint in the scratch folder, from there, with these words of a command line, of which standard output
- * goes into the file "out"; files may be of `most` bytes. Returns the exit code. */
+/* Exports the checkpoint in the scratch folder, from there, with these words of a command line, of which
+ * standard output goes into the file "out"; files may be of `most` bytes. Returns the exit code. */
 static int export_within(rlim_t most, const char *words) {
     char name[] = "godwit export", dir[] = ".", *argv[20] = {name, dir}, *copy = strdup(words), *rest = copy,
          *word;
@@ -316,7 +316,8 @@ Test(export, folders_are_filled_and_made) {
     cr_expect_not(there("none"));
 }
 
-/* As on a full disk: what is written of a file goes, what was there stays, and no older checkpoint is tried. */
+/* As on a full disk: what is written of a file goes, what was there stays, and no older checkpoint is
+ * tried. */
 Test(export, a_file_is_there_whole_or_not_at_all) {
     const uint8_t *where[TENSORS];
     free(save_step(3, where));

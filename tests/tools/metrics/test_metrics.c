@@ -424,7 +424,8 @@ Test(metrics, a_full_disk_is_one_warning_and_no_end) {
     gw_metrics_add(NULL, NULL); /* a run without --metrics */
 }
 
-/* "12e45678" would be a number to whoever reads the column. A file of an older build, without the mark, goes on. */
+/* "12e45678" would be a number to whoever reads the column. A file of an older build, without the mark,
+ * goes on. */
 Test(metrics, the_jobs_id_is_no_number_in_a_table) {
     write_text("a.csv", HEADER "\n1,0123abcd,train,1.500,2.250,3,4\n");
     gw_metrics_file file = open_file("a.csv", false);

@@ -1,5 +1,5 @@
-/* A service for clients (tools/godwit/service) in a small world: the asked peer has a store and a manifest in the scratch
- * folder, the other peers exist as rows of a table. */
+/* A service for clients (tools/godwit/service) in a small world: the asked peer has a store and a manifest
+ * in the scratch folder, the other peers exist as rows of a table. */
 #ifndef GODWIT_TESTS_TOOLS_SERVICE_RIG_H
 #define GODWIT_TESTS_TOOLS_SERVICE_RIG_H
 
@@ -47,8 +47,8 @@ typedef struct service_rig {
     char address[64]; /* HOST:PORT of the listener */
 } service_rig;
 
-/* Makes the world; the asked peer's store has the chunks whose bits are in `has`. `key`: the number of the cluster's
- * key; 0 = there is none. The scratch folder is open. */
+/* Makes the world; the asked peer's store has the chunks whose bits are in `has`. `key`: the number of the
+ * cluster's key; 0 = there is none. The scratch folder is open. */
 void service_rig_open(service_rig *rig, uint32_t has, uint8_t key);
 /* Makes another peer of the same world, in a folder of this name in the scratch folder. */
 void service_rig_open_in(service_rig *rig, const char *folder, uint32_t has, uint8_t key);

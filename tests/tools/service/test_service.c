@@ -197,7 +197,8 @@ Test(service, a_peer_that_was_started_again_is_asked_again) {
     service_rig_close(&rig);
 }
 
-/* The first chunks come through one peer, the others through another one of the flock, of which the first has told. */
+/* The first chunks come through one peer, the others through another one of the flock, of which the first
+ * has told. */
 Test(service, when_the_named_peer_ends_another_one_is_asked) {
     static service_rig second;
     gw_chunk_holders holders;
@@ -363,7 +364,8 @@ Test(service, one_client_more_ends_the_connection_that_was_idle_for_longest) {
     service_rig_close(&rig);
 }
 
-/* As many clients as are served wait for a peer that hangs: one more is told so; the service ends all the same. */
+/* As many clients as are served wait for a peer that hangs: one more is told so; the service ends all the
+ * same. */
 Test(service, clients_that_wait_for_a_silent_peer_hold_up_neither_newcomers_nor_the_end) {
     asker askers[GW_SERVICE_CLIENTS];
     cr_redirect_stderr();

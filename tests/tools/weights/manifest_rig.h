@@ -11,7 +11,8 @@ enum { RIG_STATE_BYTES = 100, RIG_JOB = 7 };
 gw_hash rig_save_manifest(uint64_t step, uint8_t job);
 /* Does the same for a state of `chunks` whole chunks of zeros. */
 gw_hash rig_save_zeros(uint64_t step, uint8_t job, uint32_t chunks);
-/* Saves a checkpoint: this state image, in chunks, and the manifest, whose job, step, parameters and tensors are set. */
+/* Saves a checkpoint: this state image, in chunks, and the manifest, whose job, step, parameters and
+ * tensors are set. */
 void rig_save_state(gw_manifest manifest, const void *state);
 
 #endif

@@ -534,7 +534,8 @@ Test(workers, units_wait_for_shards_and_each_is_done_once) {
     rig_close(&rig);
 }
 
-/* A peer that is asked to leave in the middle of a long shard has its state looked at before that is saved. */
+/* A peer that is asked to leave in the middle of a long shard has its state looked at before that is
+ * saved. */
 Test(workers, a_look_at_the_state_does_not_wait_for_shards) {
     rig_open(&rig, 3, true);
     gw_state_print print = {0};

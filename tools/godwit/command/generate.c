@@ -140,8 +140,8 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* What is written to standard output. On a terminal, which control characters could steer, a character whose bytes come
- * in several tokens waits until it is complete. */
+/* What is written to standard output. On a terminal, which control characters could steer, a character
+ * whose bytes come in several tokens waits until it is complete. */
 typedef struct writer {
     bool terminal;
     char pending[4]; /* the beginning of a character */
@@ -153,8 +153,8 @@ static size_t length_of(unsigned char first) {
     return first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
 }
 
-/* Prints the pending bytes; those that are no character, or a control character other than a line break or a tab, as
- * '?'. */
+/* Prints the pending bytes; those that are no character, or a control character other than a line break or
+ * a tab, as '?'. */
 static void print_pending(writer *w) {
     char text[sizeof w->pending + 1] = "";
     memcpy(text, w->pending, w->length);

@@ -295,7 +295,8 @@ static bool draw(drawing *d, bool svg, gw_err *err) {
     return good;
 }
 
-/* Makes the name of a picture that has none, in the current folder, from that of the first file. The caller frees it. */
+/* Makes the name of a picture that has none, in the current folder, from that of the first file. The
+ * caller frees it. */
 static char *name_picture(const arguments *a) {
     const char *first = basename(a->files[0]), *dot = strrchr(first, '.');
     int length = (int)(dot != NULL && dot > first ? dot - first : (ptrdiff_t)strlen(first));

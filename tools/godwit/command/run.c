@@ -29,8 +29,8 @@ static void give_memory_back(void) {
     mallopt(M_MMAP_THRESHOLD, LARGE);
 }
 
-/* Settles the device and the number of workers. Workers of a program that compute with several threads each share
- * the cores, unless --workers says otherwise. */
+/* Settles the device and the number of workers. Workers of a program that compute with several threads
+ * each share the cores, unless --workers says otherwise. */
 static bool settle(gw_run_options *options, gw_err *err) {
     bool given = options->workers > 0;
     int64_t threads;

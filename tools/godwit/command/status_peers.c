@@ -89,7 +89,8 @@ static void print_row(FILE *out, const row *r, const size_t widths[COLUMNS]) {
     fputc('\n', out);
 }
 
-/* Takes room from the wider one of names and addresses, as long as there is too little and they are not short. */
+/* Takes room from the wider one of names and addresses, as long as there is too little and they are not
+ * short. */
 static void narrow(size_t widths[COLUMNS], size_t over) {
     for (; over > 0; over--) {
         int wider = widths[NAME] > widths[ADDRESS] ? NAME : ADDRESS;

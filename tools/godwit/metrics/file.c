@@ -122,8 +122,9 @@ static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, g
     return true;
 }
 
-/* Reads the step of a row, and whether it stays: it is of this job, or of the one from whose state this job goes on
- * and not of a later step. Rows of another job are an error where this job goes on from nothing. */
+/* Reads the step of a row, and whether it stays: it is of this job, or of the one from whose state this
+ * job goes on and not of a later step. Rows of another job are an error where this job goes on from
+ * nothing. */
 static bool scan_row(gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, bool *stays,
                      gw_err *err) {
     char line[ROW_BEGIN + 1] = "";
@@ -473,8 +474,8 @@ static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
     return true;
 }
 
-/* Opens a new file beside the file of rows: a.csv makes a.0123abcd.csv, or a.0123abcd-2.csv where that exists. Sets *name,
- * which the caller frees. */
+/* Opens a new file beside the file of rows: a.csv makes a.0123abcd.csv, or a.0123abcd-2.csv where that
+ * exists. Sets *name, which the caller frees. */
 static int open_copy(const gw_metrics_file *file, char **name, gw_err *err) {
     enum { MOST = 100 };
     const char *dot = strrchr(file->path, '.');

@@ -53,11 +53,11 @@ bool gw_metrics_format_of(const char *path, gw_metrics_format *format, gw_err *e
  * (GW_E_INVALID), or another process has it open (GW_E_DENIED). */
 bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err);
 /* Prepares the file for rows of this job (8 hexadecimal digits). Rows of an earlier life of the job stay,
- * except for an incomplete last line; with `fresh` no row stays. If the job goes on from the state of another
- * one after `first_step` steps, rows up to that step stay, whatever their job: together they are the whole
- * way to the job's state. What does not stay is cut off when the first row is added; of a file with further rows of
- * another job a copy is kept then (a.csv: a.JOB.csv). Fails when there are rows
- * of another job and first_step is 0 (GW_E_INVALID). */
+ * except for an incomplete last line; with `fresh` no row stays. If the job goes on from the state of
+ * another one after `first_step` steps, rows up to that step stay, whatever their job: together they are
+ * the whole way to the job's state. What does not stay is cut off when the first row is added; of a file
+ * with further rows of another job a copy is kept then (a.csv: a.JOB.csv). Fails when there are rows of
+ * another job and first_step is 0 (GW_E_INVALID). */
 bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, uint64_t first_step, bool fresh,
                            gw_err *err);
 /* Calls gw_metrics_file_hold and gw_metrics_file_begin. On failure there is nothing to close. */

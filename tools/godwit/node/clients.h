@@ -1,5 +1,5 @@
-/* What the service for clients (tools/godwit/service) needs of a node: its other peers, and fetches from them.
- * The functions are called on the service's thread, and touch nothing that the loop owns. */
+/* What the service for clients (tools/godwit/service) needs of a node: its other peers, and fetches from
+ * them. The functions are called on the service's thread, and touch nothing that the loop owns. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_CLIENTS_H
 #define GODWIT_TOOLS_GODWIT_NODE_CLIENTS_H
 

@@ -12,8 +12,8 @@ typedef struct gw_node gw_node;
  * open. The loop's thread; other threads post mail (tools/godwit/thread/mail.h). */
 void gw_node_feed(gw_node *node, const gw_event *event);
 
-/* Notes for the sentences about peers that are not reached (tools/godwit/node/reach.h): the state of a data link,
- * and that a control link is about to be reported down, as the other side acknowledged nothing. */
+/* Notes for the sentences about peers that are not reached (tools/godwit/node/reach.h): the state of a
+ * data link, and that a control link is about to be reported down, as the other side acknowledged nothing. */
 void gw_node_note_data_link(gw_node *node, const gw_peer_id *peer, const gw_data_link_state *state);
 void gw_node_note_unheard(gw_node *node, const gw_peer_id *peer);
 

@@ -1,5 +1,6 @@
-/* Identities of jobs as text, one "name=value" a line, and the files of a directory in which they are kept. A job's id
- * is the hash of its identity, and two identities that differ can be compared line by line. */
+/* Identities of jobs as text, one "name=value" a line, and the files of a directory in which they are
+ * kept. A job's id is the hash of its identity, and two identities that differ can be compared line by
+ * line. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_IDENTITY_H
 #define GODWIT_TOOLS_GODWIT_NODE_IDENTITY_H
 
@@ -11,16 +12,16 @@
 /* The id of the job with this identity. */
 gw_hash gw_identity_text_id(const char *identity);
 
-/* Copies the value of the line with this name, without "=", to `value`. Returns false where there is none or it has
- * no room. */
+/* Copies the value of the line with this name, without "=", to `value`. Returns false where there is none
+ * or it has no room. */
 bool gw_identity_text_value(const char *identity, const char *name, char *value, size_t size);
 
-/* Reads the identity of a job that was begun in the directory, as text that the caller frees; NULL: there is none.
- * Blocks on the disk. */
+/* Reads the identity of a job that was begun in the directory, as text that the caller frees; NULL: there
+ * is none. Blocks on the disk. */
 char *gw_identity_text_read(gw_directory *directory, const gw_hash *id);
 
-/* Reads the identities of all jobs that were begun in the directory, in the order of their ids. The caller frees each
- * text and the list. Blocks on the disk. */
+/* Reads the identities of all jobs that were begun in the directory, in the order of their ids. The caller
+ * frees each text and the list. Blocks on the disk. */
 char **gw_identity_text_list(gw_directory *directory, uint32_t *count);
 
 /* Records an identity in the directory, durable on return. Blocks on the disk. */
@@ -29,9 +30,9 @@ bool gw_identity_text_write(gw_directory *directory, const gw_hash *id, const ch
 /* Writes for people what differs between the identity of another job, `theirs`, and this one's. */
 void gw_identity_text_compare(FILE *out, const char *theirs, const char *ours);
 
-/* Writes what differs between a job of which there is only a manifest and a job with these parameters. An earlier
- * build has left the manifest, with the options as they were typed, and no identity. It named the build in what a job
- * is, so that no job of this build is the same. */
+/* Writes what differs between a job of which there is only a manifest and a job with these parameters. An
+ * earlier build has left the manifest, with the options as they were typed, and no identity. It named the
+ * build in what a job is, so that no job of this build is the same. */
 void gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours, uint32_t count);
 
 #endif

@@ -123,8 +123,8 @@ static bool probe_shard(gw_node_job *job, gw_workers *workers, gw_err *err) {
     return good;
 }
 
-/* Computes the initial state and one shard of the first step from it. Their fingerprints show whether this machine computes
- * the same bits as the other peers, and as the machines that began the job. */
+/* Computes the initial state and one shard of the first step from it. Their fingerprints show whether this
+ * machine computes the same bits as the other peers, and as the machines that began the job. */
 static bool compute_probe(gw_node_job *job, gw_workers *workers, gw_err *err) {
     gw_state_print state;
     if (!gw_workers_units(workers, GW_UNIT_INIT, &state, err)) return gw_fail_in(err, "initial state");

@@ -35,9 +35,9 @@ typedef struct gw_node_job {
     char parent_text[GW_HASH_TEXT], root_text[GW_HASH_TEXT], step_text[24]; /* gw_node_job_manifest_params */
 } gw_node_job;
 
-/* Loads the weights of --init, opens the job with the first of these states (gw_node_origins_find) from which it went on
- * before or else with the last one, which is moved out of the list, and has it describe its plan. After a failure, too,
- * gw_node_job_close is called. `job` is zeroed before. */
+/* Loads the weights of --init, opens the job with the first of these states (gw_node_origins_find) from
+ * which it went on before or else with the last one, which is moved out of the list, and has it describe
+ * its plan. After a failure, too, gw_node_job_close is called. `job` is zeroed before. */
 bool gw_node_job_open(gw_node_job *job, const gw_run_options *options, gw_node_origin *origins,
                       uint32_t count, gw_err *err);
 void gw_node_job_close(gw_node_job *job);
@@ -57,8 +57,8 @@ uint64_t gw_node_job_first_step(const gw_node_job *job);
  * list. */
 gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count);
 
-/* The parameters that manifests have: those of the identity, what else the job has recorded, and the state from which it
- * went on. The caller frees the list; its texts live as long as `job`. */
+/* The parameters that manifests have: those of the identity, what else the job has recorded, and the state
+ * from which it went on. The caller frees the list; its texts live as long as `job`. */
 gw_param *gw_node_job_manifest_params(gw_node_job *job, uint32_t *count);
 
 /* With --continue: makes the parent's checkpoint one of this job (gw_node_origin_import). */
@@ -66,9 +66,9 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err);
 
 /* Records in the directory that the job was begun there, in a file with the job's identity. `other` is the
  * newest checkpoint of another job if the directory has none of this one, and otherwise NULL. In a
- * directory of another job this job is begun only with --fresh or --continue, or if it was begun there before;
- * otherwise the call fails with GW_E_USAGE and names what differs. A job with one value changed is another job, and
- * a user who mistyped the value should not train from step 0. */
+ * directory of another job this job is begun only with --fresh or --continue, or if it was begun there
+ * before; otherwise the call fails with GW_E_USAGE and names what differs. A job with one value changed is
+ * another job, and a user who mistyped the value should not train from step 0. */
 bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
                        gw_err *err);
 

@@ -36,8 +36,8 @@ typedef struct gw_network {
     uint64_t sent_bytes, received_bytes; /* of the control plane: datagrams and messages */
 } gw_network;
 
-/* Binds the sockets to --listen, and finds out the address of --advertise. Nobody is answered yet. `free_port`: the one
- * to take where --listen asks for any free one; 0: the system chooses. */
+/* Binds the sockets to --listen, and finds out the address of --advertise. Nobody is answered yet.
+ * `free_port`: the one to take where --listen asks for any free one; 0: the system chooses. */
 bool gw_network_bind(gw_network *network, uint16_t free_port, gw_err *err);
 
 /* Opens datagrams, control links and data links. `server` answers the fetches of other peers; `reduction`

@@ -126,8 +126,8 @@ typedef struct begun {
     uint64_t saved_ms;
 } begun;
 
-/* Jobs with newer checkpoints come first. Where jobs have made none, because their peers began again with the state of
- * another peer, the one that began at the later step comes first. */
+/* Jobs with newer checkpoints come first. Where jobs have made none, because their peers began again with
+ * the state of another peer, the one that began at the later step comes first. */
 static int to_be_tried_first(const void *a, const void *b) {
     const begun *left = a, *right = b;
     if (left->saved_ms != right->saved_ms) return left->saved_ms > right->saved_ms ? -1 : 1;
@@ -160,8 +160,8 @@ static void add_begun(search *s) {
     free(identities);
 }
 
-/* Whether the option allows to go on from a checkpoint. Copies count where there is nothing else: of a job that went on
- * and has no checkpoint of its own yet, its parent's is meant. */
+/* Whether the option allows to go on from a checkpoint. Copies count where there is nothing else: of a job
+ * that went on and has no checkpoint of its own yet, its parent's is meant. */
 static bool is_chosen(const search *s, const gw_manifest *manifest, bool copies) {
     char id[GW_HASH_TEXT];
     gw_hex(manifest->job_id.bytes, sizeof manifest->job_id.bytes, id);

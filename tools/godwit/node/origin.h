@@ -1,14 +1,15 @@
-/* The state from which a job goes on (--continue): a checkpoint of another job, its parent, in this peer's directory or
- * in another one. This file finds the checkpoint, and makes it a checkpoint of the new job; from then on the new job
- * resumes from it as from its own.
+/* The state from which a job goes on (--continue): a checkpoint of another job, its parent, in this peer's
+ * directory or in another one. This file finds the checkpoint, and makes it a checkpoint of the new job; from
+ * then on the new job resumes from it as from its own.
  *
- * The identity of a job that goes on has the lines "parent=" (the parent's id), "parent-step=" and "parent-root=", and
- * "parent-place=", what the job recorded of its place (core/godwit.h gw_origin). The same command therefore means the
- * same job again when it resumes, although the parent, or the job itself, has newer checkpoints by then: the identities
- * in the directory tell where it branched off.
+ * The identity of a job that goes on has the lines "parent=" (the parent's id), "parent-step=" and
+ * "parent-root=", and "parent-place=", what the job recorded of its place (core/godwit.h gw_origin). The same
+ * command therefore means the same job again when it resumes, although the parent, or the job itself, has
+ * newer checkpoints by then: the identities in the directory tell where it branched off.
  *
- * Peers may find different checkpoints, and a peer with an empty directory none. They take the one that a running flock
- * went on from, or the latest (core/brain/members/strangers.c), unless --continue names the step.
+ * Peers may find different checkpoints, and a peer with an empty directory none. They take the one that a
+ * running flock went on from, or the latest (core/brain/members/strangers.c), unless --continue names the
+ * step.
  *
  * Main thread. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_ORIGIN_H
@@ -35,24 +36,26 @@ typedef struct gw_node_origin {
     gw_origin origin;        /* for the job */
 } gw_node_origin;
 
-/* Lists the checkpoints from which the command may go on, in the order in which they are to be tried: those of jobs that
- * went on in this directory before, the newest first, and then the parent's newest, or the one that --continue names.
- * The first whose job turns out to have the same identity as this command is right, and otherwise the last one. There is
- * one entry, not `wanted`, without --continue. `told`: the lines of an identity that another peer has named, which is
- * then the only entry; otherwise NULL. With `anew`, jobs that went on before are not listed. Fails with GW_E_USAGE
- * where there is nothing to go on from and nobody can name it, and with GW_E_INVALID where `told` is no
- * such text. gw_node_origins_free frees the list. Blocks on the disk. */
+/* Lists the checkpoints from which the command may go on, in the order in which they are to be tried:
+ * those of jobs that went on in this directory before, the newest first, and then the parent's newest, or
+ * the one that --continue names. The first whose job turns out to have the same identity as this command
+ * is right, and otherwise the last one. There is one entry, not `wanted`, without --continue. `told`: the
+ * lines of an identity that another peer has named, which is then the only entry; otherwise NULL. With
+ * `anew`, jobs that went on before are not listed. Fails with GW_E_USAGE where there is nothing to go on
+ * from and nobody can name it, and with GW_E_INVALID where `told` is no such text. gw_node_origins_free
+ * frees the list. Blocks on the disk. */
 bool gw_node_origins_find(const gw_run_options *options, gw_directory *directory, const char *told, bool anew,
                           gw_node_origin **list, uint32_t *count, gw_err *err);
 void gw_node_origins_free(gw_node_origin *list, uint32_t count);
 /* Frees the members of one entry, which the caller has moved out of the list. */
 void gw_node_origin_close(gw_node_origin *origin);
 
-/* Whether the parent's tensors are those of this plan. Otherwise the call fails with GW_E_USAGE and names the first
- * tensor that differs, with its shapes. */
+/* Whether the parent's tensors are those of this plan. Otherwise the call fails with GW_E_USAGE and names
+ * the first tensor that differs, with its shapes. */
 bool gw_node_origin_check(const gw_node_origin *origin, const gw_plan *plan, gw_err *err);
 
-/* Writes the lines of the identity; none without --continue. `place` is what the job has recorded; NULL: nothing. */
+/* Writes the lines of the identity; none without --continue. `place` is what the job has recorded; NULL:
+ * nothing. */
 void gw_node_origin_write(const gw_node_origin *origin, const char *place, FILE *out);
 
 /* The new job, as its manifests describe it. */
@@ -63,8 +66,9 @@ typedef struct gw_node_branch {
     uint32_t param_count;
 } gw_node_branch;
 
-/* Makes the checkpoint a checkpoint of the new job in `store`, with as many of its chunks as this peer has. Does nothing
- * where this peer has no manifest of it. Durable on return; called again it changes nothing. Blocks on the disk. */
+/* Makes the checkpoint a checkpoint of the new job in `store`, with as many of its chunks as this peer
+ * has. Does nothing where this peer has no manifest of it. Durable on return; called again it changes
+ * nothing. Blocks on the disk. */
 bool gw_node_origin_import(const gw_node_origin *origin, const gw_node_branch *branch, gw_store *store,
                            gw_err *err);
 

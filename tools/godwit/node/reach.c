@@ -261,8 +261,8 @@ static void log_finding(finding found, const char *seeds, const seed *first, uns
     }
 }
 
-/* Whether a sentence about the seed is due: its finding is another than that of the last sentence, or this has
- * been silent about it for long enough. */
+/* Whether a sentence about the seed is due: its finding is another than that of the last sentence, or this
+ * has been silent about it for long enough. */
 static bool is_due(const gw_reach *reach, const seed *s, uint64_t now_ns) {
     return is_established(reach, s, now_ns) && (s->found != s->logged || now_ns >= s->silent_until_ns);
 }

@@ -51,8 +51,8 @@ typedef struct gw_reach_options {
 gw_reach *gw_reach_open(const gw_reach_options *options, const gw_addr *seeds, uint32_t count, gw_err *err);
 /* Replaces the seeds. */
 void gw_reach_seek(gw_reach *reach, const gw_addr *seeds, uint32_t count);
-/* A data link to a peer stands, or does not; `unheard` is how many have ended so far as the peer did not acknowledge
- * what was sent. */
+/* A data link to a peer stands, or does not; `unheard` is how many have ended so far as the peer did not
+ * acknowledge what was sent. */
 void gw_reach_note_data_link(gw_reach *reach, const gw_peer_id *id, bool stands, uint32_t unheard);
 /* A control link to a peer that stood has ended for the same reason. */
 void gw_reach_note_unheard(gw_reach *reach, const gw_peer_id *id);

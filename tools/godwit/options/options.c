@@ -614,8 +614,8 @@ static const char **value_of(const parser *p, const char *name) {
     return &p->values[i];
 }
 
-/* Where the first argument is a script, it is the program of the job `program`. What followed "--" are more of
- * the program's arguments. */
+/* Where the first argument is a script, it is the program of the job `program`. What followed "--" are
+ * more of the program's arguments. */
 static bool take_program(const parser *p, const char *job, char **after) {
     if (p->options->job != &gw_job_program) return true;
     if (gw_program_is_script(job)) *value_of(p, "program") = job;
@@ -687,8 +687,8 @@ static const char run_doc[] =
     "'&') stays ignored, and SIGHUP has no effect without a terminal. 'godwit stop' stops the whole "
     "job. A job that is started again in the same directory resumes.";
 
-/* Joins each option whose argument may be left out with the argument that follows it, since argp takes such an argument
- * only behind "=". Returns the new number of arguments. The texts belong to *options. */
+/* Joins each option whose argument may be left out with the argument that follows it, since argp takes
+ * such an argument only behind "=". Returns the new number of arguments. The texts belong to *options. */
 static int join_optional(int argc, char **argv, gw_run_options *options) {
     size_t room = 1;
     for (int i = 0; i < argc; i++) room += strlen(argv[i]) + 2;

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long one answer may take while the peer's heartbeats arrive: it waits for a disk, or for other peers. */
+/* How long one answer may take while the peer's heartbeats arrive: it waits for a disk, or for other
+ * peers. */
 #define ANSWER_NS   UINT64_C(120000000000)
 #define PROGRESS_NS UINT64_C(5000000000)
 enum { TRIES = 3, SILENT_BEATS = 5, OTHERS = 16 };
@@ -298,8 +299,8 @@ static bool ask_once(gw_client *client, const gw_service_request *request, gw_se
 }
 
 /* Asks, and connects again if the connection is gone. What the answer points into is valid until the next
- * call. Outcomes other than done become errors: GW_E_NOTFOUND, GW_E_PEER where another peer does not answer, or
- * GW_E_IO. *lost: the peer itself cannot be reached. */
+ * call. Outcomes other than done become errors: GW_E_NOTFOUND, GW_E_PEER where another peer does not
+ * answer, or GW_E_IO. *lost: the peer itself cannot be reached. */
 static bool ask(gw_client *client, gw_service_request *request, gw_service_answer *answer, bool *lost,
                 gw_err *err) {
     bool good = false, broken = true;
@@ -498,8 +499,9 @@ static bool fetch_from(gw_client *client, const gw_manifest *manifest, uint32_t 
     return false;
 }
 
-/* First those that have it, each chunk beginning with another one; then those of which that is not known; and at last
- * those that did not answer before, as a change of the flock's view keeps peers from answering for a while. */
+/* First those that have it, each chunk beginning with another one; then those of which that is not known;
+ * and at last those that did not answer before, as a change of the flock's view keeps peers from answering
+ * for a while. */
 bool gw_client_chunk(gw_client *client, const gw_manifest *manifest, uint32_t chunk,
                      gw_chunk_holders *holders, void *bytes, gw_err *err) {
     uint32_t silent = 0;

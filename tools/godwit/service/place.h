@@ -1,4 +1,5 @@
-/* The options by which a command names a running peer that it reads checkpoints from: --from, --key and --cluster. */
+/* The options by which a command names a running peer that it reads checkpoints from: --from, --key and
+ * --cluster. */
 #ifndef GODWIT_TOOLS_GODWIT_SERVICE_PLACE_H
 #define GODWIT_TOOLS_GODWIT_SERVICE_PLACE_H
 

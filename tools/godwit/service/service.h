@@ -1,11 +1,12 @@
-/* The service of a peer for clients (tools/godwit/service/message.h): programs that hold the cluster's key, or
- * that run in the peer's directory, and read checkpoints from this peer and, through it, from the others.
+/* The service of a peer for clients (tools/godwit/service/message.h): programs that hold the cluster's key,
+ * or that run in the peer's directory, and read checkpoints from this peer and, through it, from the others.
  *
- * A client cannot hurt the job. Everything is done by two threads of low priority, for one request at a time:
- * gw-service, which talks to the clients, and gw-service-read, which reads the disk and fetches from other peers.
- * At most GW_SERVICE_CLIENTS clients are served, each with one request under way; one more ends the connection
- * that has been idle for longest. Chunks are handed out at GW_SERVICE_BYTES_PER_S at most, to all clients
- * together. Nothing is changed on any disk, except that a damaged chunk is quarantined, as by every read. */
+ * A client cannot hurt the job. Everything is done by two threads of low priority, for one request at a
+ * time: gw-service, which talks to the clients, and gw-service-read, which reads the disk and fetches from
+ * other peers. At most GW_SERVICE_CLIENTS clients are served, each with one request under way; one more
+ * ends the connection that has been idle for longest. Chunks are handed out at GW_SERVICE_BYTES_PER_S at
+ * most, to all clients together. Nothing is changed on any disk, except that a damaged chunk is
+ * quarantined, as by every read. */
 #ifndef GODWIT_TOOLS_GODWIT_SERVICE_SERVICE_H
 #define GODWIT_TOOLS_GODWIT_SERVICE_SERVICE_H
 
@@ -22,11 +23,11 @@ typedef struct gw_service gw_service;
 typedef struct gw_service_world {
     void *context;
     const char *name; /* of this peer, as people call it; borrowed */
-    /* Lists the other peers that are known: `id`, `addr`, `name`, and as `knowledge` GW_HOLDER_SILENT for those that are
-     * gone, of which nothing can be fetched. Returns how many, at most `most`. */
+    /* Lists the other peers that are known: `id`, `addr`, `name`, and as `knowledge` GW_HOLDER_SILENT for
+     * those that are gone, of which nothing can be fetched. Returns how many, at most `most`. */
     uint32_t (*peers)(void *context, gw_service_holder *peers, uint32_t most);
-    /* Fetches a chunk from a peer, which may take seconds. GW_E_NOTFOUND: the peer does not have it; GW_E_PEER:
-     * it does not answer. */
+    /* Fetches a chunk from a peer, which may take seconds. GW_E_NOTFOUND: the peer does not have it;
+     * GW_E_PEER: it does not answer. */
     bool (*fetch)(void *context, const gw_peer_id *peer, const gw_hash *name, void *bytes, uint32_t length,
                   gw_err *err);
     /* Asks a peer which chunks of a checkpoint it has; the caller frees the set. Fails as `fetch` does, with

@@ -1,7 +1,7 @@
 /* The events of a run, as they happen: as JSON lines on stdout (--json), or as plain sentences for people.
  * Every JSON line is one object with "event" and "time" (seconds since 1970, with microseconds); the other
- * keys are the fields below. Peers and hashes are full hexadecimal in JSON, and short in sentences. The name of a
- * peer stands in a key of its own in JSON, and before the id in sentences and in JSON's texts.
+ * keys are the fields below. Peers and hashes are full hexadecimal in JSON, and short in sentences. The name
+ * of a peer stands in a key of its own in JSON, and before the id in sentences and in JSON's texts.
  *
  * Thread: any. Strings are read during the call only; NULL texts are left out. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_EVENTS_H
@@ -24,7 +24,8 @@ typedef enum gw_events_mode {
     GW_EVENTS_QUIET,     /* only the end (and warnings, which are log lines) */
 } gw_events_mode;
 
-/* Opens the events; the display and the names (which may be NULL) must outlive them. Returns NULL on failure. */
+/* Opens the events; the display and the names (which may be NULL) must outlive them. Returns NULL on
+ * failure. */
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err);
 void gw_events_close(gw_events *events); /* NULL is allowed */
 
@@ -54,12 +55,12 @@ void gw_events_start(gw_events *events, const gw_event_start *start);
 enum { GW_BYTES_TEXT = 16 };
 const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
 
-/* The job goes on from the state of another job, its parent, after so many steps. `parent` NULL: other peers have to
- * say from which. */
+/* The job goes on from the state of another job, its parent, after so many steps. `parent` NULL: other
+ * peers have to say from which. */
 void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step, const gw_hash *root);
-/* What checkpoints take of this peer's disk. `every` is how often they are written, in words. One takes `part`
- * bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Without room for all of
- * them the line is a warning. */
+/* What checkpoints take of this peer's disk. `every` is how often they are written, in words. One takes
+ * `part` bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Without room
+ * for all of them the line is a warning. */
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
                        uint64_t left);
 
@@ -67,8 +68,8 @@ void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
 /* What this peer does or waits for now. The same text is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
-/* A peer's state has changed to "alive", "dead" (its process has ended), "unreachable" (since now; nothing else is
- * known) or "left". `addr` may be NULL. */
+/* A peer's state has changed to "alive", "dead" (its process has ended), "unreachable" (since now; nothing
+ * else is known) or "left". `addr` may be NULL. */
 void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state);
 /* A view was installed. `step` is the number of steps done, `took_ns` the time since its cause was known
  * here. */
@@ -88,8 +89,8 @@ typedef struct gw_event_step {
  * evaluations. */
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
-/* A sample of the model after `step` steps: the prompt and its continuation, `length` bytes. `prompt` NULL: none was
- * given. */
+/* A sample of the model after `step` steps: the prompt and its continuation, `length` bytes. `prompt`
+ * NULL: none was given. */
 void gw_events_sample(gw_events *events, uint64_t step, const char *prompt, const char *text, size_t length);
 
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause);

@@ -21,7 +21,8 @@ static json_t *peer_object(const gw_snapshot_peer *peer) {
     return object;
 }
 
-/* The best evaluated state: its step and value, whether it is kept, and the evaluations without a better one. */
+/* The best evaluated state: its step and value, whether it is kept, and the evaluations without a better
+ * one. */
 static json_t *best_object(const gw_node_snapshot *s) {
     json_t *object = json_object();
     gw_json_text(object, "by", s->best_by);

@@ -13,8 +13,8 @@ static void metric(FILE *out, const char *name, const char *type, const char *he
     fprintf(out, "# HELP godwit_%s %s\n# TYPE godwit_%s %s\n", name, help, name, type);
 }
 
-/* Ends a sample line, with the fewest digits that are read back as the same number. Not-a-number is always "NaN": printf writes "-nan" for some, and Prometheus refuses
- * the whole page for it. */
+/* Ends a sample line, with the fewest digits that are read back as the same number. Not-a-number is always
+ * "NaN": printf writes "-nan" for some, and Prometheus refuses the whole page for it. */
 static void number(FILE *out, double value) {
     char text[GW_PARAM_REAL_TEXT];
     if (isnan(value))

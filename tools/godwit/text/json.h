@@ -38,7 +38,8 @@ void gw_json_u64(json_t *object, const char *key, uint64_t value);
  * same double, and always a point or an exponent. The caller frees the line; NULL = out of memory. */
 char *gw_json_line(const json_t *value);
 
-/* Prints a value with indentation and a line break, real numbers as gw_json_line writes them, and releases it. */
+/* Prints a value with indentation and a line break, real numbers as gw_json_line writes them, and releases
+ * it. */
 void gw_json_print(json_t *value);
 
 #endif

@@ -76,8 +76,8 @@ static int to_be_read_first(const void *a, const void *b) {
     return memcmp(left->id->bytes, right->id->bytes, sizeof left->id->bytes);
 }
 
-/* Writes the ids and names of the jobs from `first` on, before `end`, as in "1f3a5c7d (gpt), 8c1d22e0 (pi)", as far as
- * there is room. */
+/* Writes the ids and names of the jobs from `first` on, before `end`, as in "1f3a5c7d (gpt), 8c1d22e0
+ * (pi)", as far as there is room. */
 static const char *job_names(const source *s, uint32_t first, uint32_t end, char text[200]) {
     uint32_t used = 0;
     text[0] = '\0';
@@ -158,7 +158,8 @@ static bool find_candidates(source *s, const gw_checkpoint_choice *choice, gw_er
     return true;
 }
 
-/* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint with such a record names. */
+/* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint with such a record
+ * names. */
 static bool choose_best(source *s, gw_err *err) {
     gw_checkpoint_ref best = {0};
     const gw_manifest *by = NULL;
@@ -266,7 +267,8 @@ bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes,
     return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
-/* Fails where there is no checkpoint to try. `where` names the place, and `peer` tells that a peer runs there. */
+/* Fails where there is no checkpoint to try. `where` names the place, and `peer` tells that a peer runs
+ * there. */
 static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, const char *where, bool peer,
                        gw_err *err) {
     if (s->candidate_count > 0) {
@@ -311,8 +313,8 @@ static bool has(const gw_catalog *catalog, const gw_manifest *manifest) {
     return false;
 }
 
-/* Whether a directory, or the peer that is named, no longer has the checkpoint that it had. A manifest is deleted
- * before its chunks (catalog.h). */
+/* Whether a directory, or the peer that is named, no longer has the checkpoint that it had. A manifest is
+ * deleted before its chunks (catalog.h). */
 static bool was_deleted(const source *s, const gw_manifest *manifest) {
     bool deleted = false;
     for (uint32_t c = 0; !deleted && c < s->catalog_count; c++) {
@@ -328,8 +330,8 @@ static bool was_deleted(const source *s, const gw_manifest *manifest) {
     return deleted;
 }
 
-/* Uses the first checkpoint that can be read. When one has been deleted meanwhile it stops: older ones will be deleted
- * soon. */
+/* Uses the first checkpoint that can be read. When one has been deleted meanwhile it stops: older ones
+ * will be deleted soon. */
 static bool use_first(source *s, const gw_checkpoint_choice *choice, gw_checkpoint_user *use, void *context,
                       gw_err *err) {
     uint32_t tried = 0;

@@ -1,5 +1,5 @@
-/* A checkpoint in the directories of peers, or of a running flock: found, chosen, and read without a lock, also while a
- * run writes there. */
+/* A checkpoint in the directories of peers, or of a running flock: found, chosen, and read without a lock,
+ * also while a run writes there. */
 #ifndef GODWIT_TOOLS_GODWIT_WEIGHTS_CHECKPOINT_H
 #define GODWIT_TOOLS_GODWIT_WEIGHTS_CHECKPOINT_H
 
@@ -43,36 +43,41 @@ typedef struct gw_checkpoint {
     bool unreadable;            /* one of its chunks could not be read */
 } gw_checkpoint;
 
-/* Reads chunk number `chunk` of the checkpoint, gw_chunk_length bytes, from the first directory that has it, or else from
- * the flock. Fails with GW_E_NOTFOUND where it is nowhere, with GW_E_PEER where the connection to the flock is lost, and
- * otherwise as gw_store_read does; the text names the checkpoint. Blocks. */
+/* Reads chunk number `chunk` of the checkpoint, gw_chunk_length bytes, from the first directory that has
+ * it, or else from the flock. Fails with GW_E_NOTFOUND where it is nowhere, with GW_E_PEER where the
+ * connection to the flock is lost, and otherwise as gw_store_read does; the text names the checkpoint.
+ * Blocks. */
 bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes, gw_err *err);
 
 /* Does something with a checkpoint, which is valid during the call. */
 typedef bool gw_checkpoint_user(void *context, gw_checkpoint *checkpoint, gw_err *err);
 
-/* Calls `use` with the checkpoint that is chosen, in these state directories. Each peer's directory may hold a part of
- * it. What is in none of them is asked of the flock (tools/godwit/service): through the peer that choice->place names, or
- * else through one that runs in one of the directories. There may be no directory if a peer is named.
+/* Calls `use` with the checkpoint that is chosen, in these state directories. Each peer's directory may hold
+ * a part of it. What is in none of them is asked of the flock (tools/godwit/service): through the peer that
+ * choice->place names, or else through one that runs in one of the directories. There may be no directory if
+ * a peer is named.
  *
- * With `program`, the name of the command in messages, the function is lenient: among several jobs it takes the one that
- * was saved last by the wall clock, of those that have the step if one is chosen; the copy of another job's state with
- * which a job begins (gw_manifest_is_copy) does not count as saved by that job. Where a call of `use` fails because a chunk cannot be read, it calls `use` with the
- * next older checkpoint of the same job; both are reported on stderr. If a run deletes the checkpoint that is being read,
- * it starts again, up to five times. Any other failure of `use` ends it.
+ * With `program`, the name of the command in messages, the function is lenient: among several jobs it takes
+ * the one that was saved last by the wall clock, of those that have the step if one is chosen; the copy of
+ * another job's state with which a job begins (gw_manifest_is_copy) does not count as saved by that job.
+ * Where a call of `use` fails because a chunk cannot be read, it calls `use` with the next older checkpoint
+ * of the same job; both are reported on stderr. If a run deletes the checkpoint that is being read, it starts
+ * again, up to five times. Any other failure of `use` ends it.
  *
- * With NULL it is strict, for peers that must all read the same: it uses the newest checkpoint or none, asks nobody,
- * and fails with GW_E_USAGE where the choice leaves several jobs (with a program it fails so only where the given id does).
+ * With NULL it is strict, for peers that must all read the same: it uses the newest checkpoint or none, asks
+ * nobody, and fails with GW_E_USAGE where the choice leaves several jobs (with a program it fails so only
+ * where the given id does).
  *
- * The function changes nothing on disk and needs no lock. It fails with GW_E_NOTFOUND when there is no such checkpoint,
- * or none of the directories has a chunk, with GW_E_CORRUPT when the last checkpoint that was tried is damaged, and as
- * `use` does. Blocks. */
+ * The function changes nothing on disk and needs no lock. It fails with GW_E_NOTFOUND when there is no
+ * such checkpoint, or none of the directories has a chunk, with GW_E_CORRUPT when the last checkpoint that
+ * was tried is damaged, and as `use` does. Blocks. */
 bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                        const char *program, gw_checkpoint_user *use, void *context, gw_err *err);
 
-/* Returns the checkpoint of a catalog that gw_checkpoint_use tries first, a part of the catalog, and reports on stderr
- * which of several jobs it takes. choice->best is not regarded. `where` names the catalog in messages, and `peer` tells
- * that a peer runs there. Returns NULL where gw_checkpoint_use fails so. */
+/* Returns the checkpoint of a catalog that gw_checkpoint_use tries first, a part of the catalog, and
+ * reports on stderr which of several jobs it takes. choice->best is not regarded. `where` names the
+ * catalog in messages, and `peer` tells that a peer runs there. Returns NULL where gw_checkpoint_use fails
+ * so. */
 const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_checkpoint_choice *choice,
                                         const char *program, const char *where, bool peer, gw_err *err);
 
@@ -83,8 +88,8 @@ bool gw_checkpoint_is_job(const char *text);
 /* Splits "@STEP", "@JOB:" or "@JOB:STEP" off a directory's name, unless a file has the whole name, and sets
  * choice->step and choice->job, which points into `dir`. */
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice);
-/* Does so with a directory of a command line. Returns false if the choice has a step, the best state or a job already,
- * and the name gives one as well. */
+/* Does so with a directory of a command line. Returns false if the choice has a step, the best state or a
+ * job already, and the name gives one as well. */
 bool gw_checkpoint_choice_take(char *dir, gw_checkpoint_choice *choice);
 
 #endif

@@ -18,14 +18,14 @@ typedef struct gw_model {
     size_t bytes;
 } gw_model;
 
-/* Reads the shape of the model in a checkpoint of a gpt job, and checks that the tensors have it. `tensors` becomes the
- * number of each parameter's tensor in the manifest. Fails with GW_E_UNSUPPORTED where the parameters or tensors are not
- * those of such a model; the text names the checkpoint. */
+/* Reads the shape of the model in a checkpoint of a gpt job, and checks that the tensors have it.
+ * `tensors` becomes the number of each parameter's tensor in the manifest. Fails with GW_E_UNSUPPORTED
+ * where the parameters or tensors are not those of such a model; the text names the checkpoint. */
 bool gw_model_shape(const gw_manifest *manifest, gw_gpt *gpt, double *dropout,
                     uint32_t tensors[GW_GPT_PARAMETERS], gw_err *err);
 
-/* Reads the model of a checkpoint that is chosen as gw_checkpoint_use does, among those of gpt jobs. Fails in the same
- * ways, or as gw_model_shape does. Blocks. */
+/* Reads the model of a checkpoint that is chosen as gw_checkpoint_use does, among those of gpt jobs. Fails
+ * in the same ways, or as gw_model_shape does. Blocks. */
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                    const char *program, gw_model *model, gw_err *err);
 void gw_model_free(gw_model *model);

@@ -113,8 +113,8 @@ static void fetched_aside(gw_data_op *op, const gw_completion *completion) {
     if (left) free_aside(f);
 }
 
-/* Fetches once to memory that may be left behind. *status becomes GW_OP_UNKNOWN where the operation was abandoned, as all
- * are when a view changes, and remains as it was where there is another error. */
+/* Fetches once to memory that may be left behind. *status becomes GW_OP_UNKNOWN where the operation was
+ * abandoned, as all are when a view changes, and remains as it was where there is another error. */
 static bool fetch_once_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *name, void *bytes,
                              uint64_t capacity, uint64_t *length, gw_op_status *status, gw_err *err) {
     char text[GW_SHORT_TEXT];

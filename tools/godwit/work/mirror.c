@@ -35,7 +35,8 @@ typedef struct look {
     uint32_t fetched;
 } look;
 
-/* Fetches from the other members, beginning with another one for each `turn`, until one gives what is accepted. */
+/* Fetches from the other members, beginning with another one for each `turn`, until one gives what is
+ * accepted. */
 static bool fetch_any(look *l, uint32_t turn, const gw_hash *name, void *bytes, uint64_t capacity,
                       uint64_t *length, gw_err *err) {
     gw_mirror *m = l->mirror;

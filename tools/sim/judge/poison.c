@@ -56,8 +56,8 @@ static void on_last_word(void *context, sim_peer *p) {
         if (m->workers[w].busy) gw_set_add(&death->begun, m->workers[w].shard);
 }
 
-/* The worker processes that ended at the shard, as far as they count: of those of one peer one less than makes
- * a shard poison, unless that peer is alone. */
+/* The worker processes that ended at the shard, as far as they count: of those of one peer one less than
+ * makes a shard poison, unless that peer is alone. */
 static uint32_t processes_lost(const sim_judges *j, bool alone, uint64_t step, uint32_t shard) {
     uint32_t of[SIM_PEERS] = {0}, count = 0;
     for (uint32_t i = 0; i < j->poison.process_count; i++) {
@@ -69,8 +69,8 @@ static uint32_t processes_lost(const sim_judges *j, bool alone, uint64_t step, u
     return count;
 }
 
-/* Whether enough lives had begun the shard. One of them is not counted, as its shard may be unknown, unless worker
- * processes ended at the shard. */
+/* Whether enough lives had begun the shard. One of them is not counted, as its shard may be unknown,
+ * unless worker processes ended at the shard. */
 static bool was_begun(const sim_judges *j, uint64_t step, uint32_t shard) {
     uint32_t processes = processes_lost(j, true, step, shard), begun = processes == 0;
     for (uint32_t i = 0; i < j->poison.count; i++) {

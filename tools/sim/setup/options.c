@@ -414,8 +414,8 @@ static void draw_upgrade(gw_sim_options *o) {
     set_unset(&o->older_permille, on ? older : 0);
 }
 
-/* Draws jobs that go on from the state of another one, by random numbers of its own. Disks do not damage chunks then: the
- * job has no other first state. */
+/* Draws jobs that go on from the state of another one, by random numbers of its own. Disks do not damage
+ * chunks then: the job has no other first state. */
 static void draw_origin(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0x0519ULL);
     bool on = gw_rng_unit(&rng) < 0.1 && o->fast == 0 && o->damage_ms == 0;
@@ -453,8 +453,8 @@ static void draw_kept(gw_sim_options *o) {
     set_unset(&o->keep, kept ? keep : 0);
 }
 
-/* Draws evaluations by random numbers of its own, and, for jobs that end by themselves, after how many of them in
- * vain they do. */
+/* Draws evaluations by random numbers of its own, and, for jobs that end by themselves, after how many of
+ * them in vain they do. */
 static void draw_evaluations(gw_sim_options *o) {
     gw_rng rng = gw_rng_seeded(o->seed ^ 0xbe57ULL);
     bool on = gw_rng_unit(&rng) < 0.4, impatient = gw_rng_unit(&rng) < 0.5;

@@ -408,8 +408,8 @@ void sim_event(sim_cluster *c, sim_peer *p, const gw_event *event) {
     if (!p->finished) plan_timer(c, p);
 }
 
-/* Makes the state from which the job goes on a checkpoint on the peer's disk, as the node does at each start (--continue).
- * Some peers have nothing to make it from. */
+/* Makes the state from which the job goes on a checkpoint on the peer's disk, as the node does at each
+ * start (--continue). Some peers have nothing to make it from. */
 static void import_origin(sim_cluster *c, sim_peer *p) {
     const gw_sim_options *o = c->options;
     bool lacks = o->core == 0 && p->number > 0 && sim_lot(o, 0x0519 + p->number) % 2 == 0;

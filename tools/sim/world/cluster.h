@@ -284,8 +284,8 @@ sim_op sim_op_to(const sim_peer *p, void (*handle)(sim_cluster *, sim_peer *, co
 void sim_jump(sim_cluster *c, sim_peer *p, uint64_t ahead_ns); /* makes its monotonic clock jump ahead */
 /* Returns the peer with this name; NULL where a peer had the name before it lost its disk. */
 sim_peer *sim_by_id(sim_cluster *c, const gw_peer_id *id);
-/* What people call a life of a peer (two peers share each name), and whether that life speaks the version of gossip
- * before, which has no names. */
+/* What people call a life of a peer (two peers share each name), and whether that life speaks the version
+ * of gossip before, which has no names. */
 void sim_life_name(uint32_t number, uint64_t boot, char name[SIM_NAME_TEXT]);
 bool sim_is_older(const sim_cluster *c, uint32_t number, uint64_t boot);
 /* sets its name, from its number and its lost disks */

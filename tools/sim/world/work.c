@@ -92,8 +92,8 @@ static bool loses(sim_cluster *c, sim_peer *p, sim_worker *worker) {
 
 static void compute(sim_cluster *c, sim_peer *p, uint32_t w);
 
-/* Counts a worker process that ended at a shard of the present step, also over a freeze. Returns how many there
- * have been. */
+/* Counts a worker process that ended at a shard of the present step, also over a freeze. Returns how many
+ * there have been. */
 static uint32_t count_loss(sim_memory *m, uint32_t shard) {
     sim_worker_losses *at = m->losses;
     if (m->loss_step != m->accumulator.step) memset(m->losses, 0, sizeof m->losses);

@@ -238,7 +238,8 @@ static bool some_finished(const flock *f) {
     return f->peers[0].finished || f->peers[1].finished;
 }
 
-/* Two peers meet. `finished`: the one that ends with GW_FINISH_REBASE, and the lines that it takes; -1: none does. */
+/* Two peers meet. `finished`: the one that ends with GW_FINISH_REBASE, and the lines that it takes; -1:
+ * none does. */
 static void meet(const char *first, const char *second, bool first_runs, bool rebases, int finished,
                  const char *lines) {
     flock f;

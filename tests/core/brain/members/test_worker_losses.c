@@ -1,5 +1,5 @@
-/* Worker processes that end at a shard: the shard is computed by another one, given back after the second, and
- * named as poison after the third where no peer can compute it. */
+/* Worker processes that end at a shard: the shard is computed by another one, given back after the second,
+ * and named as poison after the third where no peer can compute it. */
 #include "tests/core/brain/flock/flock.h"
 
 #include <criterion/criterion.h>
@@ -25,8 +25,8 @@ static void expect_named(const flock *f, uint32_t i) {
                        f->peers[i].finish_text);
 }
 
-/* Its own processes are the only lives. It names the shard after three, also in its next life, and begins anew
- * once it is told that the shard is mended. */
+/* Its own processes are the only lives. It names the shard after three, also in its next life, and begins
+ * anew once it is told that the shard is mended. */
 Test(worker_losses, a_peer_alone_names_a_poison_shard) {
     flock f;
     open_flock(&f, 1);
@@ -113,8 +113,8 @@ static bool owes(const flock *f) {
     return f->peers[0].owes_now;
 }
 
-/* The report of a frozen peer names the shard as claimed, and then the second process ends at it. The view that
- * counts on the shard must change, before a sum without it is made and refused. */
+/* The report of a frozen peer names the shard as claimed, and then the second process ends at it. The view
+ * that counts on the shard must change, before a sum without it is made and refused. */
 Test(worker_losses, a_shard_that_is_given_back_by_a_frozen_peer_is_dealt_again) {
     flock f;
     open_flock(&f, 3);

@@ -27,8 +27,8 @@ static bool is_ending(const flock *f) {
     return flock_status(f, 0).ends;
 }
 
-/* Notices of what a peer waits for come every two seconds at most. What it shows is never older than the last of its
- * decisions. */
+/* Notices of what a peer waits for come every two seconds at most. What it shows is never older than the
+ * last of its decisions. */
 Test(peer_status, what_a_peer_waits_for_is_shown_as_it_is_now) {
     flock f;
     flock_open(&f, 3, 3, 5, GW_QUORUM_ANY);

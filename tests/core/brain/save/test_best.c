@@ -1,5 +1,5 @@
-/* The checkpoint of the best evaluated state: the step after it ends only when it is complete or given up, whatever dies
- * meanwhile; and the end of a job that has lost its patience. */
+/* The checkpoint of the best evaluated state: the step after it ends only when it is complete or given up,
+ * whatever dies meanwhile; and the end of a job that has lost its patience. */
 #include "tests/core/brain/flock/flock.h"
 
 #include <criterion/criterion.h>
@@ -95,7 +95,8 @@ Test(peer_best, is_given_up_if_no_disk_takes_it) {
     flock_close(&f);
 }
 
-/* A slow disk holds the run up for as long as any checkpoint may take. The next one may take twice as long. */
+/* A slow disk holds the run up for as long as any checkpoint may take. The next one may take twice as
+ * long. */
 Test(peer_best, is_given_up_if_it_takes_too_long) {
     flock f;
     open_flock(&f, 2);

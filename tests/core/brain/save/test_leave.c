@@ -95,7 +95,8 @@ static void leave_in_step(flock *f, bool first, uint64_t step_s, uint64_t grace_
     flock_tell(f, 0, (gw_event){.kind = GW_EV_LEAVE});
 }
 
-/* Whoever asks kills the process after its grace period, and a step that is not finished by then is lost all the same. */
+/* Whoever asks kills the process after its grace period, and a step that is not finished by then is lost
+ * all the same. */
 Test(peer_leave, the_last_peer_gives_up_a_step_that_takes_longer_than_its_grace) {
     for (uint64_t checkpoint_steps = 0; checkpoint_steps < 2; checkpoint_steps++) {
         flock f;

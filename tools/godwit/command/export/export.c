@@ -1,5 +1,5 @@
-/* `godwit export` writes a checkpoint as safetensors: of the job gpt, as the files that Hugging Face's transformers load;
- * of any job, its state tensors under their own names. */
+/* `godwit export` writes a checkpoint as safetensors: of the job gpt, as the files that Hugging Face's
+ * transformers load; of any job, its state tensors under their own names. */
 #include "core/os/output.h"
 #include "kernels/device/class.h"
 #include "kernels/model/gpt/file.h"
@@ -214,7 +214,8 @@ static bool prepare(job *j, const gw_manifest *manifest, gw_err *err) {
     return gw_select_own(manifest, choice, j->a->kind, &j->selection, err);
 }
 
-/* Checks that no export of another job is replaced, neither weights nor the configuration of other weights beside them. */
+/* Checks that no export of another job is replaced, neither weights nor the configuration of other weights
+ * beside them. */
 static bool check_job(const job *j, gw_err *err) {
     for (int config = 0; config <= j->model; config++) {
         char id[GW_HASH_TEXT];
@@ -241,8 +242,8 @@ static bool check_targets(const job *j, gw_err *err) {
                    j->weights);
 }
 
-/* Writes all files so that weights never stand beside the configuration of another model: every operation that can fail is
- * done before the first of them gets its name, and the weights get theirs last. */
+/* Writes all files so that weights never stand beside the configuration of another model: every operation
+ * that can fail is done before the first of them gets its name, and the weights get theirs last. */
 static bool write_files(job *j, gw_checkpoint *checkpoint, gw_overflow *overflow, gw_err *err) {
     gw_output output;
     /* a gpt's file is the one that --init makes of the checkpoint itself, so that both begin the same job */
@@ -309,8 +310,8 @@ static bool use(void *context, gw_checkpoint *checkpoint, gw_err *err) {
     return good;
 }
 
-/* Finds the path of the file of weights, in memory that the caller frees; makes the folder where `to` ends with a slash.
- * *made becomes the folder that was made, a part of `to`, or NULL. */
+/* Finds the path of the file of weights, in memory that the caller frees; makes the folder where `to` ends
+ * with a slash. *made becomes the folder that was made, a part of `to`, or NULL. */
 static char *find_target(const char *to, const char **made, gw_err *err) {
     struct stat there;
     char *path = NULL;

@@ -25,8 +25,8 @@ static int compare_names(const void *a, const void *b) {
     return strcmp((*(const gw_tensor *const *)a)->name, (*(const gw_tensor *const *)b)->name);
 }
 
-/* Whether a tensor holds moments: its name is that of another tensor of its group and shape with ".m" or ".v" behind
- * it. `sorted` are all tensors of the manifest by name. */
+/* Whether a tensor holds moments: its name is that of another tensor of its group and shape with ".m" or
+ * ".v" behind it. `sorted` are all tensors of the manifest by name. */
 static bool is_moment(const gw_tensor *tensor, const gw_tensor *const *sorted, uint32_t count) {
     size_t length = strlen(tensor->name);
     if (length < 3 ||
@@ -39,8 +39,8 @@ static bool is_moment(const gw_tensor *tensor, const gw_tensor *const *sorted, u
     return found != NULL && has_shape_of(tensor, *found);
 }
 
-/* Whether a tensor is not a program's model: its name has a colon, behind what it belongs to (the optimizer, a
- * kept object), or it is the peer's own (kernels/program/README.md). */
+/* Whether a tensor is not a program's model: its name has a colon, behind what it belongs to (the
+ * optimizer, a kept object), or it is the peer's own (kernels/program/README.md). */
 static bool is_beside_model(const gw_manifest *manifest, const gw_tensor *tensor) {
     return strcmp(manifest->job_name, "program") == 0 &&
            (strchr(tensor->name, ':') != NULL || strncmp(tensor->name, "godwit.", strlen("godwit.")) == 0);

@@ -19,18 +19,19 @@ typedef struct gw_selection {
     uint64_t bytes;    /* of all, as they are written */
 } gw_selection;
 
-/* Selects state tensors under their own names, in the manifest's order. `choice` is a list of names and shell patterns
- * (fnmatch), separated by commas, each of which has to fit one; "all"; or "weights", which stands for all but the moments
- * of an optimizer (core/godwit.h tells which they are) and all that a program keeps beside its model (names with a
- * colon). Real numbers are written as `kind`, or with GW_REALS as they are
- * stored; integers as they are. The manifest outlives the selection. Fails with GW_E_USAGE where a pattern fits nothing,
- * or as gw_select_listed does. On success the caller frees the selection. */
+/* Selects state tensors under their own names, in the manifest's order. `choice` is a list of names and
+ * shell patterns (fnmatch), separated by commas, each of which has to fit one; "all"; or "weights", which
+ * stands for all but the moments of an optimizer (core/godwit.h tells which they are) and all that a
+ * program keeps beside its model (names with a colon). Real numbers are written as `kind`, or with
+ * GW_REALS as they are stored; integers as they are. The manifest outlives the selection. Fails with
+ * GW_E_USAGE where a pattern fits nothing, or as gw_select_listed does. On success the caller frees the
+ * selection. */
 bool gw_select_own(const gw_manifest *manifest, const char *choice, gw_real kind, gw_selection *selection,
                    gw_err *err);
 
-/* Selects `count` tensors, whose numbers in the manifest are `tensors`, under the names and in the order of `list`, which
- * is one block of memory that becomes the selection's, also on failure. Fails with GW_E_UNSUPPORTED where no
- * safetensors file can have a name, or with GW_E_NOMEM. */
+/* Selects `count` tensors, whose numbers in the manifest are `tensors`, under the names and in the order
+ * of `list`, which is one block of memory that becomes the selection's, also on failure. Fails with
+ * GW_E_UNSUPPORTED where no safetensors file can have a name, or with GW_E_NOMEM. */
 bool gw_select_listed(const gw_manifest *manifest, gw_safetensor *list, const uint32_t *tensors,
                       uint32_t count, gw_real kind, gw_selection *selection, gw_err *err);
 

@@ -73,8 +73,8 @@ static bool add_config(const char *class, const char *end, const gw_gpt *gpt, co
     return add_json(config, CONFIG_FILE, weights, files, err);
 }
 
-/* The letter that byte-level tokenizers write for a byte: its own character where that is visible, and otherwise the next
- * one from U+0100 on. */
+/* The letter that byte-level tokenizers write for a byte: its own character where that is visible, and
+ * otherwise the next one from U+0100 on. */
 static uint32_t letter_of(uint32_t byte) {
     uint32_t next = 0x100;
     for (uint32_t b = 0; b < BYTES; b++) {
@@ -113,8 +113,8 @@ static bool check_size(uint32_t tokens, const gw_gpt *gpt, gw_err *err) {
            gw_fail(err, GW_E_USAGE, "it has %u tokens, and the model %u", tokens, gpt->vocabulary);
 }
 
-/* Adds the files of the tokenizer in `folder`. `json` is the name of its tokenizer.json; `bpe` is NULL where it cannot be
- * read here. */
+/* Adds the files of the tokenizer in `folder`. `json` is the name of its tokenizer.json; `bpe` is NULL
+ * where it cannot be read here. */
 static bool add_files(const char *folder, const char *json, const gw_bpe *bpe, const gw_gpt *gpt,
                       const char *weights, gw_export_files *files, bool *ends, uint32_t *end, gw_err *err) {
     bool has[NAMES] = {false};

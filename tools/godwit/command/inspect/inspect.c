@@ -1,5 +1,5 @@
-/* `godwit inspect` shows what a state directory, a running peer or one checkpoint holds. It changes nothing on disk and
- * needs no lock, so it can be used on the directory of a running peer. */
+/* `godwit inspect` shows what a state directory, a running peer or one checkpoint holds. It changes
+ * nothing on disk and needs no lock, so it can be used on the directory of a running peer. */
 #include "checkpoint/catalog.h"
 #include "core/os/directory.h"
 #include "tools/godwit/command/commands.h"
@@ -122,7 +122,8 @@ static bool collect(const arguments *a, const gw_manifest *manifest, const char 
     return known;
 }
 
-/* Counts the chunks of each checkpoint that are in the directory or, without one, at the peer that is named. */
+/* Counts the chunks of each checkpoint that are in the directory or, without one, at the peer that is
+ * named. */
 static bool count_here(const arguments *a, const gw_catalog *catalog, gw_store *store, uint32_t *here,
                        gw_err *err) {
     for (uint32_t i = 0; i < catalog->good_count; i++) {

@@ -115,8 +115,8 @@ static void end_words(const words *w) {
     if (w->column > 0) fputs("\n", w->out);
 }
 
-/* Prints `before` and the state from which the job of a manifest went on, "step 27 of job b0296ede"; nothing if it began
- * with its own first state. */
+/* Prints `before` and the state from which the job of a manifest went on, "step 27 of job b0296ede";
+ * nothing if it began with its own first state. */
 static void print_parent(FILE *out, const char *before, const gw_manifest *manifest, const char *after) {
     const char *job = gw_manifest_param(manifest, "parent"),
                *step = gw_manifest_param(manifest, "parent-step");

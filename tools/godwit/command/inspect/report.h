@@ -1,5 +1,5 @@
-/* What `godwit inspect` finds out about one checkpoint: which of its chunks are here and intact, who has the others, and
- * the norms of its tensors as far as the chunks here allow. */
+/* What `godwit inspect` finds out about one checkpoint: which of its chunks are here and intact, who has
+ * the others, and the norms of its tensors as far as the chunks here allow. */
 #ifndef GODWIT_TOOLS_GODWIT_COMMAND_INSPECT_REPORT_H
 #define GODWIT_TOOLS_GODWIT_COMMAND_INSPECT_REPORT_H
 
@@ -31,8 +31,8 @@ typedef struct gw_inspect_report {
     gw_inspect_norm *norms;        /* one for each tensor */
 } gw_inspect_report;
 
-/* Reads and verifies every chunk of the manifest that `store` (opened to look) has; with NULL none is here. Fails only
- * when memory runs out. On success the caller calls gw_inspect_report_free. */
+/* Reads and verifies every chunk of the manifest that `store` (opened to look) has; with NULL none is
+ * here. Fails only when memory runs out. On success the caller calls gw_inspect_report_free. */
 bool gw_inspect_collect(const gw_manifest *manifest, gw_store *store, gw_inspect_report *report, gw_err *err);
 /* Notes who has the chunks that are not here. `others` must outlive the report. */
 void gw_inspect_note_others(gw_inspect_report *report, const gw_inspect_others *others);

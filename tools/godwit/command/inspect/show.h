@@ -8,8 +8,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* The checkpoints of a directory or a peer, one line each, the newest last, and its damaged manifests. `here` has the number of chunks that
- * it has of each. */
+/* The checkpoints of a directory or a peer, one line each, the newest last, and its damaged manifests.
+ * `here` has the number of chunks that it has of each. */
 void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *catalog, const uint32_t *here);
 /* One checkpoint in full; the table of its tensors only with `tensors`. */
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool tensors);

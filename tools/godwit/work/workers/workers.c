@@ -360,7 +360,8 @@ static bool computes(gw_workers *pool) {
     return running;
 }
 
-/* Hashes the units on this thread, beside the shards that run: these read the state, too, and nothing changes it. */
+/* Hashes the units on this thread, beside the shards that run: these read the state, too, and nothing
+ * changes it. */
 static bool hash_here(gw_workers *pool, gw_unit_work work, gw_state_print *print, gw_err *err) {
     gw_device *device = pool->device;
     *print = (gw_state_print){0};

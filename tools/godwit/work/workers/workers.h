@@ -87,10 +87,11 @@ void gw_workers_freeze(gw_workers *workers, gw_frozen *frozen);
 
 /* Any thread that may wait: waits until no shard runs, dropped ones included. */
 void gw_workers_wait_idle(gw_workers *workers);
-/* Any one thread that may wait: runs every unit on the workers, and adds up the state's fingerprint. It waits until no
- * shard runs, dropped ones included, unless the work is to hash: while shards run, this thread does that itself, as a
- * peer that is asked to leave in the middle of a long shard has no time to wait for its end. Other work is asked for
- * while no deal is being worked on. With GW_UNIT_INIT the log tells the progress if that takes more than a second. */
+/* Any one thread that may wait: runs every unit on the workers, and adds up the state's fingerprint. It
+ * waits until no shard runs, dropped ones included, unless the work is to hash: while shards run, this
+ * thread does that itself, as a peer that is asked to leave in the middle of a long shard has no time to
+ * wait for its end. Other work is asked for while no deal is being worked on. With GW_UNIT_INIT the log
+ * tells the progress if that takes more than a second. */
 bool gw_workers_units(gw_workers *workers, gw_unit_work work, gw_state_print *print, gw_err *err);
 /* Like gw_workers_units with GW_UNIT_APPLY; each unit is hashed just before it is applied. *before becomes
  * the fingerprint of the state that was found, *after that of the next state. */
