@@ -148,14 +148,16 @@ class Import(peers.Case):
     def test_files_beside_the_script_are_the_programs_own(self):
         script = os.path.join(self.folder, "main.py")
         with open(script, "w") as file:
-            file.write("import godwit, helper, json, sys\nfrom godwit import identity\n"
+            file.write("import godwit, helper, json, sys, types\nfrom godwit import identity\n"
+                       "sys.modules['made'] = types.ModuleType('made')\nsys.modules['made'].__file__ = '_ops.py'\n"
                        "print(sorted(identity.lines(sys.argv[1:])))\nidentity.close()\nimport late\n")  # fmt: skip
         for name in ("helper", "late"):
             with open(os.path.join(self.folder, name + ".py"), "w") as file:
                 file.write("value = 1\n")
         done = subprocess.run(
-            [peers.PYTHON, script, script], env=peers.environment(), text=True, capture_output=True, check=False
-        )
+            [peers.PYTHON, script, script], env=peers.environment(), text=True, capture_output=True, check=False,
+            cwd=self.folder,
+        )  # fmt: skip
         self.assertIn("'data:0:main.py', 'file:helper.py', 'file:main.py', ", done.stdout)
         self.assertIn("late.py is imported after job.run() has begun", done.stderr)
         self.assertFalse(identity.is_own(identity.__file__))

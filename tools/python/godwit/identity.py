@@ -55,7 +55,8 @@ def _files() -> Dict[str, str]:
     found: Dict[str, str] = {}
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if isinstance(file, str) and is_own(file):
+        # Some modules that libraries make have a name there which is no file's (torch.ops: "_ops.py").
+        if isinstance(file, str) and os.path.isfile(file) and is_own(file):
             path = os.path.abspath(file)
             found[path[len(base) :]] = path
     return found
