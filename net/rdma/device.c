@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "net/loop/address.h"
+#include "net/rdma/verbs.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -101,6 +102,7 @@ static void describe(gw_rdma_info *info, struct ibv_device *device) {
 bool gw_rdma_list(gw_rdma_info **devices, uint32_t *count, gw_err *err) {
     *devices = NULL;
     *count = 0;
+    if (!gw_verbs_open(err)) return false;
     int found = 0;
     struct ibv_device **list = ibv_get_device_list(&found);
     if (list == NULL) {
