@@ -276,15 +276,25 @@ uint64_t lab_number(const json_t *event, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(event, key));
 }
 
+char *lab_shell(const char *command, int *code) {
+    size_t size = 0;
+    char *text = NULL, part[4096];
+    FILE *out = open_memstream(&text, &size), *pipe = popen(command, "r");
+    cr_assert(out != NULL && pipe != NULL);
+    for (size_t got; (got = fread(part, 1, sizeof part, pipe)) > 0;) fwrite(part, 1, got, out);
+    int status = pclose(pipe);
+    cr_assert(fclose(out) == 0 && WIFEXITED(status), "%s", command);
+    *code = WEXITSTATUS(status);
+    return text;
+}
+
 /* Returns what `godwit status` prints now. The caller frees it. */
 static char *shown(const lab_peer *peer, const char *options) {
-    enum { MOST = 65536 };
-    char command[LAB_PATH * 2], *text = malloc(MOST);
+    char command[LAB_PATH * 2];
+    int code;
     snprintf(command, sizeof command, GODWIT_BINARY " status %s --dir %s", options, peer->dir);
-    FILE *pipe = popen(command, "r");
-    cr_assert(text != NULL && pipe != NULL);
-    text[fread(text, 1, MOST - 1, pipe)] = '\0';
-    cr_assert_eq(pclose(pipe), 0, "%s", command);
+    char *text = lab_shell(command, &code);
+    cr_assert_eq(code, 0, "%s", command);
     return text;
 }
 

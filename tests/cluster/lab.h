@@ -103,6 +103,8 @@ const char *lab_undisturbed(lab *l, const char *args);
 void lab_stop_alike(lab *l, lab_peer **peers, uint32_t count, const char *args);
 /* Runs the binary with these arguments (separated by single spaces) to its end; returns its exit code. */
 int lab_command(const char *args);
+/* Runs a shell's command and returns what it prints to stdout, which the caller frees; *code is its exit code. */
+char *lab_shell(const char *command, int *code);
 /* Makes a key file of this name in the lab's folder and stores its path. */
 void lab_key(const lab *l, const char *name, char path[LAB_PATH]);
 /* The resident memory and the number of open descriptors of a running peer. */

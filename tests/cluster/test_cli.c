@@ -248,6 +248,7 @@ Test(cli, every_help_fits_a_terminal) {
                                         "keygen --help",
                                         "new-job --help",
                                         "inspect --help",
+                                        "prune --help",
                                         "run synthetic --help",
                                         "sim --help",
                                         "devices --help",

@@ -48,6 +48,33 @@ static void expect_refused(lab *l, const char *name, const char *args, const cha
               part, peer->stderr_text != NULL ? peer->stderr_text : "");
 }
 
+/* Runs a command about a directory, and expects its exit code and a part of what it prints. */
+static void expect_shown(const char *command, const char *dir, const char *options, int expected,
+                         const char *part) {
+    char line[2 * LAB_PATH + 100];
+    int code;
+    snprintf(line, sizeof line, GODWIT_BINARY " %s %s %s 2>&1", command, dir, options);
+    char *text = lab_shell(line, &code);
+    cr_expect_eq(code, expected, "%s: exit code %d: %s", line, code, text);
+    cr_expect_not_null(strstr(text, part), "'%s' is not in: %s", part, text);
+    free(text);
+}
+
+/* A directory with two jobs tells of both, and the older one can be removed. */
+static void check_prune(const lab_peer *branch) {
+    const char *dir = branch->dir;
+    expect_shown("inspect", dir, "", 0, "went on from step 27 of job ");
+    expect_shown("inspect", dir, "", 0, " && godwit run gpt --data ");
+    expect_shown("prune", dir, "", 0, ": 2 jobs");
+    expect_shown("prune", dir, "--yes", 2, "say what to remove");
+    expect_shown("prune", dir, "--job 0123456789", 2, "holds no job whose id begins with 0123456789");
+    expect_shown("prune", dir, "--others", 0, "Nothing is removed yet: give --yes");
+    expect_shown("prune", dir, "", 0, ": 2 jobs");
+    expect_shown("prune", dir, "--others --yes", 0, " MB are free now");
+    expect_shown("prune", dir, "--others", 0, "There is nothing to remove");
+    expect_shown("inspect", dir, "", 0, "went on from step 27 of job ");
+}
+
 Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     char whole[TEXT], longer[TEXT], more[TEXT + 100];
     lab *l = lab_open();
@@ -68,6 +95,7 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     snprintf(more, sizeof more, "%s --continue %s@27", whole, branch->dir);
     lab_peer *other = lab_start(l, "two", NULL, more);
     cr_expect_str_eq(lab_state(l, other, "done"), right);
+    /* What the directory tells of the job: where it went on from, and the command to type again. */
     expect_refused(l, "two", with(whole, "--continue --seed 2", more), "--updates: the training has 40");
     expect_refused(l, "two", with(whole, "--continue @5", more),
                    "no such checkpoint of the job gpt; it holds those of");
@@ -76,6 +104,27 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
         "the tensor wte.weight is f32 [256, 8] in the state of step 45, and f32 [256, 16] in this job");
     expect_refused(l, "two", "digits --continue", "holds checkpoints of the job gpt, and this is digits");
     expect_refused(l, "three", with(whole, "--continue", more), "holds no checkpoint to go on from");
+    check_prune(branch);
+    branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
+    cr_expect_str_eq(lab_state(l, branch, "done"), right);
+    lab_close(l);
+}
+
+Test(continue_run, beside_a_running_peer_only_other_jobs_are_removed) {
+    char id[16], options[60];
+    lab *l = lab_open();
+    lab_state(l, lab_start(l, "one", NULL, "synthetic --state-bytes 4096 --steps 3"), "done");
+    lab_peer *peer =
+        lab_start(l, "one", NULL, "synthetic --state-bytes 4096 --checkpoint-every 1 --continue");
+    lab_wait_event(l, peer, "checkpoint");
+    free(lab_wait_shown(l, peer, "", "went on from step 3 of job "));
+    snprintf(id, sizeof id, "%.8s", lab_text(lab_last(peer, "start"), "job_id"));
+    snprintf(options, sizeof options, "--job %s --yes", id);
+    expect_shown("prune", peer->dir, options, 1, "is the one that the peer in ");
+    expect_shown("prune", peer->dir, "--others --yes", 0, "frees the space at its next checkpoint");
+    expect_shown("prune", peer->dir, "", 0, ": 1 job\n");
+    lab_mark(l, peer);
+    lab_wait_event(l, peer, "checkpoint");
     lab_close(l);
 }
 

@@ -98,18 +98,6 @@ Test(corruption, a_bit_of_a_weight_between_the_sum_and_the_next_state) {
     lab_close(l);
 }
 
-/* What `command` prints, or nothing when it fails. */
-static char *output_of(const char *command) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size), *pipe = popen(command, "r");
-    cr_assert(out != NULL && pipe != NULL);
-    for (int c; (c = fgetc(pipe)) != EOF;) fputc(c, out);
-    fclose(out);
-    cr_assert_eq(pclose(pipe), 0, "%s", command);
-    return text;
-}
-
 static bool is_http(const json_t *event, const void *context) {
     (void)context;
     return strcmp(lab_text(event, "event"), "listening") == 0 && strcmp(lab_text(event, "what"), "http") == 0;
@@ -118,7 +106,9 @@ static bool is_http(const json_t *event, const void *context) {
 /* What is shown is a moment behind: asks until both are there. */
 static void expect_parts(const char *command, const char *one, const char *other) {
     for (int tries = 0; tries < 200; tries++) {
-        char *text = output_of(command);
+        int code;
+        char *text = lab_shell(command, &code);
+        cr_assert_eq(code, 0, "%s", command);
         bool there = strstr(text, one) != NULL && strstr(text, other) != NULL;
         free(text);
         if (there) return;

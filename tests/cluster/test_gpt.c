@@ -38,13 +38,9 @@ static const char *output(int *code, const char *format, ...) {
     va_start(arguments, format);
     cr_assert_lt(vsnprintf(command, sizeof command, format, arguments), (int)sizeof command);
     va_end(arguments);
-    FILE *pipe = popen(command, "r");
-    cr_assert_not_null(pipe);
-    size_t got = fread(out, 1, TEXT - 1, pipe);
-    out[got] = '\0';
-    int status = pclose(pipe);
-    cr_assert(WIFEXITED(status), "%s", command);
-    *code = WEXITSTATUS(status);
+    char *whole = lab_shell(command, code);
+    snprintf(out, TEXT, "%s", whole);
+    free(whole);
     return out;
 }
 

@@ -1,23 +1,12 @@
 /* Tests of tools/gpu/check.sh on a machine without a GPU: it skips what needs one and lists it as skipped, tries the rest,
  * and packs an archive that runs elsewhere. */
+#include "tests/cluster/lab.h"
+
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-/* Output of a shell command; its exit code in *code. */
-static char *output_of(const char *command, int *code) {
-    size_t size = 0;
-    char *text = NULL, chunk[4096];
-    FILE *out = open_memstream(&text, &size), *pipe = popen(command, "r");
-    cr_assert(out != NULL && pipe != NULL);
-    for (size_t got; (got = fread(chunk, 1, sizeof chunk, pipe)) > 0;) fwrite(chunk, 1, got, out);
-    int status = pclose(pipe);
-    fclose(out);
-    *code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    return text;
-}
 
 /* The folder of the build that this test is of. */
 static const char *build(void) {
@@ -49,7 +38,7 @@ Test(gpu_check, without_a_gpu_it_skips_visibly_and_tries_the_rest) {
     hide_gpus();
     snprintf(command, sizeof command, "%s/tools/gpu/check.sh --as-is --build %s 2>&1", GODWIT_SOURCE,
              build());
-    char *text = output_of(command, &code);
+    char *text = lab_shell(command, &code);
     cr_assert_eq(code, 0, "%s", text);
     cr_assert_not_null(strstr(text, "There is no GPU here"), "%s", text);
     cr_assert_geq(rows(text, "pass"), 7, "%s", text);
@@ -69,18 +58,18 @@ Test(gpu_check, a_build_is_brought_up_to_date_unless_it_is_taken_as_it_is) {
              "printf '#!/bin/sh\\necho old >&2\\nexit 3\\n' >build/godwit && chmod +x build/godwit && "
              "printf '#!/bin/sh\\nsed -i s/old/new/ $2/godwit\\n' >bin/ninja && chmod +x bin/ninja",
              folder);
-    free(output_of(command, &code));
+    free(lab_shell(command, &code));
     cr_assert_eq(code, 0);
     for (int as_is = 1; as_is >= 0; as_is--) {
         snprintf(command, sizeof command, "PATH=%s/bin:$PATH %s/tools/gpu/check.sh %s --build %s/build 2>&1",
                  folder, GODWIT_SOURCE, as_is ? "--as-is" : "", folder);
-        text = output_of(command, &code);
+        text = lab_shell(command, &code);
         cr_assert_eq(code, 1, "%s", text);
         cr_assert_not_null(strstr(text, as_is ? "exit code 3: old" : "exit code 3: new"), "%s", text);
         free(text);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
-    free(output_of(command, &code));
+    free(lab_shell(command, &code));
 }
 
 /* A program that does not do what it should is a failed row, and the exit code says so. */
@@ -90,13 +79,13 @@ Test(gpu_check, what_fails_is_a_row_and_the_exit_code) {
     hide_gpus();
     snprintf(command, sizeof command, "python3 %s/tools/gpu/check.py %s /bin/false 2>&1", GODWIT_SOURCE,
              GODWIT_BINARY);
-    char *text = output_of(command, &code);
+    char *text = lab_shell(command, &code);
     cr_assert_eq(code, 1, "%s", text);
     cr_assert_eq(rows(text, "FAIL"), 1, "%s", text);
     free(text);
     snprintf(command, sizeof command, "python3 %s/tools/gpu/check.py --seconds 1 %s 2>&1", GODWIT_SOURCE,
              GODWIT_BINARY);
-    text = output_of(command, &code);
+    text = lab_shell(command, &code);
     cr_assert_eq(code, 1, "there was no time: %s", text);
     free(text);
 }
@@ -124,7 +113,7 @@ Test(gpu_check, pytorch_is_measured_with_its_own_libraries) {
     setenv("LD_LIBRARY_PATH", "/theirs", 1);
     setenv("SCRIPT", script, 1);
     snprintf(command, sizeof command, "python3 -c \"$SCRIPT\" %s 2>&1", GODWIT_SOURCE);
-    char *text = output_of(command, &code);
+    char *text = lab_shell(command, &code);
     cr_assert_eq(code, 0, "%s", text);
     cr_assert_str_eq(text, "/ours:/theirs /ours:/theirs /ours:/theirs /theirs\n");
     free(text);
@@ -183,7 +172,7 @@ Test(gpu_check, a_figure_that_is_worse_than_asked_fails) {
     int code;
     setenv("SCRIPT", script, 1);
     snprintf(command, sizeof command, "python3 -c \"$SCRIPT\" %s 2>&1", GODWIT_SOURCE);
-    char *text = output_of(command, &code);
+    char *text = lab_shell(command, &code);
     cr_assert_eq(code, 0, "%s", text);
     cr_assert_not_null(strstr(text, "as it should be"), "%s", text);
     free(text);
@@ -201,7 +190,7 @@ Test(gpu_check, what_is_packed_runs_by_itself) {
              "%s/tools/gpu/check.sh --as-is --build %s --pack %s/p && du -sk %s/p && cd / && "
              "%s/p/tools/gpu/check.sh 2>&1",
              GODWIT_SOURCE, build(), folder, folder, folder);
-    char *text = output_of(command, &code), *size = strchr(text, '\n'); /* the script says it first */
+    char *text = lab_shell(command, &code), *size = strchr(text, '\n'); /* the script says it first */
     cr_assert_eq(code, 0, "%s", text);
     cr_assert_not_null(size, "%s", text);
     long packed = strtol(size, NULL, 10);
@@ -210,6 +199,6 @@ Test(gpu_check, what_is_packed_runs_by_itself) {
     cr_assert_geq(rows(text, "pass"), 7, "%s", text);
     free(text);
     snprintf(command, sizeof command, "rm -r %s", folder);
-    free(output_of(command, &code));
+    free(lab_shell(command, &code));
     cr_assert_eq(code, 0);
 }

@@ -163,6 +163,10 @@ _godwit_table() {
         kinds[--output]='file'
         kinds[-o]='file'
         ;;
+    prune)
+        offered+=' --job= --others --yes --help --usage'
+        kinds[--job]='any'
+        ;;
     run)
         offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --http= --json --metrics= --quiet --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
@@ -381,11 +385,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot run sim status stop tokenize help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot run sim status stop tokenize' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
@@ -408,6 +412,7 @@ _godwit() {
         bench,2) kind='words allreduce steal write aead accumulate checkpoint digits gpu gpt' ;;
         keygen,*) kind='file' ;;
         inspect,*) kind='file' ;;
+        prune,*) kind='dir' ;;
         tokenize,*) kind='file' ;;
         export,*) kind='dir' ;;
         generate,*) kind='dir' ;;

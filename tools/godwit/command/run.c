@@ -56,6 +56,7 @@ int gw_run_main(int argc, char **argv) {
         gw_run_options_free(&options);
         good = false;
     }
+    if (good) options.typed = gw_command_line_text(whole);
     free(whole);
     if (!good) return fail(command, &err);
     int code = 1;

@@ -146,6 +146,9 @@ static void print_run(const json_t *s) {
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
     if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
     putchar('\n');
+    const json_t *parent = json_object_get(s, "parent");
+    if (parent != NULL)
+        printf("went on from step %lld of job %.8s\n", count_of(parent, "step"), text_of(parent, "job_id"));
     gw_json_report_text(json_object_get(s, "report"), report, sizeof report);
     gw_key_values_brief(report, brief, sizeof brief);
     print_text(text_of(s, "phase"), "; ", brief);

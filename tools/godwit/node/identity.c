@@ -6,6 +6,7 @@
 #include "core/params.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,19 +125,20 @@ void gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw
     }
 }
 
-static bool identity_path(const gw_directory *directory, const gw_hash *id, char path[GW_PATH_BYTES],
-                          gw_err *err) {
+/* The path of one of the files "job-8c1d22e0" and "command-8c1d22e0" in a directory. */
+static bool file_path(const char *dir, const char *kind, const gw_hash *id, char path[GW_PATH_BYTES],
+                      gw_err *err) {
     char digits[9];
     gw_hex(id->bytes, 4, digits);
-    return gw_durable_path(path, err, "%s/job-%s", directory->path, digits);
+    return gw_durable_path(path, err, "%s/%s-%s", dir, kind, digits);
 }
 
-static char *read_file(gw_directory *directory, const char *path) {
-    enum { IDENTITY_MOST = 1 << 20 };
+static char *read_file(gw_io *io, const char *path) {
+    enum { MOST = 1 << 20 };
     void *bytes;
     size_t length;
     gw_err ignored;
-    if (!gw_durable_read(&directory->io, path, IDENTITY_MOST, &bytes, &length, &ignored)) return NULL;
+    if (!gw_durable_read(io, path, MOST, &bytes, &length, &ignored)) return NULL;
     char *text = strndup(bytes, length);
     GW_ASSERT_MEMORY(text != NULL);
     free(bytes);
@@ -146,7 +148,7 @@ static char *read_file(gw_directory *directory, const char *path) {
 char *gw_identity_text_read(gw_directory *directory, const gw_hash *id) {
     char path[GW_PATH_BYTES];
     gw_err ignored;
-    return identity_path(directory, id, path, &ignored) ? read_file(directory, path) : NULL;
+    return file_path(directory->path, "job", id, path, &ignored) ? read_file(&directory->io, path) : NULL;
 }
 
 static int is_identity(const struct dirent *entry) {
@@ -164,7 +166,7 @@ char **gw_identity_text_list(gw_directory *directory, uint32_t *count) {
         char path[GW_PATH_BYTES];
         gw_err ignored;
         if (gw_durable_path(path, &ignored, "%s/%s", directory->path, names[i]->d_name) &&
-            (list[*count] = read_file(directory, path)) != NULL)
+            (list[*count] = read_file(&directory->io, path)) != NULL)
             (*count)++;
         free(names[i]);
     }
@@ -172,10 +174,40 @@ char **gw_identity_text_list(gw_directory *directory, uint32_t *count) {
     return list;
 }
 
-bool gw_identity_text_write(gw_directory *directory, const gw_hash *id, const char *identity, gw_err *err) {
+static bool write_file(gw_directory *directory, const char *kind, const gw_hash *id, const char *text,
+                       gw_err *err) {
     char path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
-    return identity_path(directory, id, path, err) &&
-           gw_durable_path(temporary, err, "%s/job.new", directory->path) &&
-           gw_durable_replace(&directory->io, temporary, directory->path, path, identity, strlen(identity),
-                              err);
+    return file_path(directory->path, kind, id, path, err) &&
+           gw_durable_path(temporary, err, "%s/%s.new", directory->path, kind) &&
+           gw_durable_replace(&directory->io, temporary, directory->path, path, text, strlen(text), err);
+}
+
+bool gw_identity_text_write(gw_directory *directory, const gw_hash *id, const char *identity, gw_err *err) {
+    return write_file(directory, "job", id, identity, err);
+}
+
+bool gw_identity_command_write(gw_directory *directory, const gw_hash *id, const char *command, gw_err *err) {
+    char *known = gw_identity_command_read(&directory->io, directory->path, id);
+    bool same = known != NULL && strcmp(known, command) == 0;
+    free(known);
+    return same || write_file(directory, "command", id, command, err);
+}
+
+char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id) {
+    char path[GW_PATH_BYTES];
+    gw_err ignored;
+    return file_path(dir, "command", id, path, &ignored) ? read_file(io, path) : NULL;
+}
+
+bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err) {
+    char path[3][GW_PATH_BYTES], whole[GW_HASH_TEXT];
+    gw_hex(id->bytes, sizeof id->bytes, whole);
+    if (!file_path(directory->path, "job", id, path[0], err) ||
+        !file_path(directory->path, "command", id, path[1], err) ||
+        !gw_durable_path(path[2], err, "%s/record-%s", directory->path, whole))
+        return false;
+    for (int i = 0; i < 3; i++)
+        if (directory->io.unlink(&directory->io, path[i]) != 0 && errno != ENOENT)
+            return gw_fail_errno(err, errno, "cannot remove %s", path[i]);
+    return true;
 }

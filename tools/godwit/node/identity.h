@@ -27,6 +27,19 @@ char **gw_identity_text_list(gw_directory *directory, uint32_t *count);
 /* Records an identity in the directory, durable on return. Blocks on the disk. */
 bool gw_identity_text_write(gw_directory *directory, const gw_hash *id, const char *identity, gw_err *err);
 
+/* Records the command by which the job was last started in the directory, for people who have forgotten it,
+ * unless that is what the directory has. Durable on return. Blocks on the disk. */
+bool gw_identity_command_write(gw_directory *directory, const gw_hash *id, const char *command, gw_err *err);
+
+/* Reads it from the directory at this path, which need not be open; the caller frees the text. NULL: none
+ * is recorded. Blocks on the disk. */
+char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id);
+
+/* Removes from the directory what it records of a job beside checkpoints: its identity, its command, and
+ * this peer's votes in it. Nothing is durable before the folder is flushed. A missing file is no error.
+ * Blocks on the disk. */
+bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err);
+
 /* Writes for people what differs between the identity of another job, `theirs`, and this one's. */
 void gw_identity_text_compare(FILE *out, const char *theirs, const char *ours);
 

@@ -254,12 +254,24 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err) {
     return good;
 }
 
+/* Only people need the command: a job goes on without the record. */
+static void record_command(const gw_node_job *job, gw_directory *directory) {
+    gw_err err;
+    const char *typed = job->options->typed;
+    if (typed != NULL && !gw_identity_command_write(directory, &job->id, typed, &err))
+        gw_log(GW_WARN, "node",
+               "the command of this job is not recorded, and `godwit inspect` cannot show it: %s", err.text);
+}
+
 bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
                        gw_err *err) {
     if (job->origin.wanted && !job->origin.known) return true; /* this life of the peer computes nothing */
     char *known = gw_identity_text_read(directory, &job->id);
     free(known);
-    if (known != NULL) return true;
+    if (known != NULL) {
+        record_command(job, directory);
+        return true;
+    }
     if (other != NULL && !job->options->fresh && !job->origin.wanted) {
         char *why = name_differences(job, directory, other);
         /* A job of another type has other tensors: --continue refuses its state. */
@@ -271,7 +283,9 @@ bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw
         free(why);
         return false;
     }
-    return gw_identity_text_write(directory, &job->id, job->identity, err);
+    if (!gw_identity_text_write(directory, &job->id, job->identity, err)) return false;
+    record_command(job, directory);
+    return true;
 }
 
 uint64_t gw_node_job_first_step(const gw_node_job *job) {

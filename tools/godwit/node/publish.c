@@ -456,6 +456,9 @@ void gw_publish(gw_publisher *p) {
     s->uptime_s = (double)(now - p->started_ns) / 1e9;
     snprintf(s->job, sizeof s->job, "%s", options->job->name);
     s->job_id = p->of.job->id;
+    s->continues = p->of.job->origin.wanted && p->of.job->origin.known;
+    s->parent = p->of.job->origin.job;
+    s->parent_step = p->of.job->origin.step;
     snprintf(s->version, sizeof s->version, "%s", GODWIT_VERSION);
     snprintf(s->dir, sizeof s->dir, "%s", options->dir);
     snprintf(s->cluster, sizeof s->cluster, "%s", options->cluster);

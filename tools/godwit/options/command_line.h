@@ -1,5 +1,5 @@
-/* The command line as the shell gave it, for a process that executes itself again (kernels/device/class.h).
- */
+/* The command line as the shell gave it, for a process that executes itself again (kernels/device/class.h),
+ * and as a person types it. Any thread. */
 #ifndef GODWIT_TOOLS_GODWIT_OPTIONS_COMMAND_LINE_H
 #define GODWIT_TOOLS_GODWIT_OPTIONS_COMMAND_LINE_H
 
@@ -7,5 +7,10 @@
  * parses, which reorders argv and may cut its strings. The caller frees the array, which has the strings
  * behind it. */
 char **gw_command_line(const char *command, int argc, char **argv);
+
+/* Returns the line that a person types into a shell to give this command again: it changes to the working
+ * directory of this process, and arguments that a shell would read otherwise are quoted. The caller frees
+ * it. */
+char *gw_command_line_text(char *const *whole);
 
 #endif

@@ -779,6 +779,7 @@ void gw_run_options_free(gw_run_options *options) {
     for (uint32_t i = 0; i < options->seed_count; i++) free(options->seeds[i]);
     free(options->http);
     free(options->joined);
+    free(options->typed);
     free((void *)(uintptr_t)options->params.list);
     gw_param_record_close(options->params.record);
     memset(options, 0, sizeof *options);

@@ -103,6 +103,9 @@ typedef struct gw_node_snapshot {
     double uptime_s;
     char job[64];
     gw_hash job_id;
+    bool continues; /* --continue; the job went on from this step of its parent */
+    gw_hash parent;
+    uint64_t parent_step;
     char version[16];
     char dir[256];
     char cluster[64];

@@ -82,6 +82,12 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_text(root, "version", s->version);
     gw_json_text(root, "job", s->job);
     gw_json_hash(root, "job_id", &s->job_id);
+    if (s->continues) {
+        json_t *parent = json_object();
+        gw_json_hash(parent, "job_id", &s->parent);
+        gw_json_step(parent, "step", s->parent_step);
+        json_object_set_new(root, "parent", parent);
+    }
     gw_json_text(root, "cluster", s->cluster);
     gw_json_text(root, "dir", s->dir);
     gw_json_count(root, "pid", (uint64_t)s->pid);

@@ -4,6 +4,7 @@
 #include "core/os/directory.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/inspect/show.h"
+#include "tools/godwit/node/identity.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
@@ -110,6 +111,7 @@ static bool collect(const arguments *a, const gw_manifest *manifest, const char 
                     gw_inspect_report *report, gw_inspect_others *others, gw_err *err) {
     *others = (gw_inspect_others){0};
     if (!gw_inspect_collect(manifest, store, report, err)) return false;
+    if (dir != NULL) report->command = gw_identity_command_read(gw_io_system(), dir, &manifest->job_id);
     bool known = true;
     if (a->client != NULL)
         known = gw_inspect_ask(a->client, manifest, others, err);

@@ -119,6 +119,7 @@ json_t *gw_inspect_json_report(const gw_inspect_report *report) {
     for (uint32_t i = 0; i < m->param_count; i++) gw_json_text(params, m->params[i].name, m->params[i].value);
     for (uint32_t i = 0; i < m->tensor_count; i++) json_array_append_new(tensors, tensor_json(report, i));
     json_object_set_new(object, "parameters", params);
+    if (report->command != NULL) gw_json_text(object, "command", report->command);
     json_object_set_new(object, "tensors", tensors);
     gw_json_count(object, "held", report->held);
     gw_json_count(object, "held_by_others", report->others);

@@ -2,6 +2,7 @@
 #include "tools/godwit/command/inspect/show.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -270,6 +271,11 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool te
     for (uint32_t i = 0; i < m->param_count; i++) put_word(&list, m->params[i].name, m->params[i].value);
     end_words(&list);
     print_results(out, report);
+    if (report->command != NULL) {
+        fputs("command      ", out);
+        print_safe(out, report->command, INT_MAX);
+        fputs("\n", out);
+    }
     if (tensors) {
         print_tensors(out, report);
         fputs("\n", out);

@@ -183,6 +183,7 @@ void gw_inspect_note_others(gw_inspect_report *report, const gw_inspect_others *
 void gw_inspect_report_free(gw_inspect_report *report) {
     free(report->status);
     free(report->norms);
+    free(report->command);
     *report = (gw_inspect_report){0};
 }
 

@@ -29,6 +29,7 @@ typedef struct gw_inspect_report {
     const gw_inspect_others *from; /* the caller's; NULL = unknown */
     gw_err why;                    /* error of the first damaged chunk */
     gw_inspect_norm *norms;        /* one for each tensor */
+    char *command; /* by which the job was last started in the directory; NULL = not known; owned */
 } gw_inspect_report;
 
 /* Reads and verifies every chunk of the manifest that `store` (opened to look) has; with NULL none is
