@@ -199,7 +199,7 @@ static void get_options(gw_reader *r, gw_program_options *options) {
     options->eval_shards = gw_get_u32(r);
     options->parts = gw_get_u32(r);
     options->clip = get_f64(r);
-    options->flags = get_up_to(r, GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER);
+    options->flags = get_up_to(r, GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED);
     options->weight = gw_get_u32(r);
     options->model_text = get_text(r);
     options->length_text = get_text(r);
@@ -266,7 +266,7 @@ static void put_from_peer(gw_writer *w, const gw_program_message *m) {
         put_totals(w, &m->update.totals);
         break;
     case GW_PROGRAM_ONCE:
-        put_place(w, &m->update.place, false);
+        put_place(w, &m->update.place, true);
         put_totals(w, &m->update.totals);
         put_reports(w, &m->update.reports);
         break;
@@ -312,7 +312,7 @@ static void get_from_peer(gw_reader *r, gw_program_message *m) {
         m->update.totals = get_totals(r);
         break;
     case GW_PROGRAM_ONCE:
-        m->update.place = get_place(r, false);
+        m->update.place = get_place(r, true);
         m->update.totals = get_totals(r);
         get_reports(r, &m->update.reports);
         break;

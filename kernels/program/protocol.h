@@ -70,7 +70,7 @@ typedef enum gw_program_dtype {
 } gw_program_dtype;
 
 /* Bits of gw_program_options.flags. */
-enum { GW_PROGRAM_HAS_ONCE = 1, GW_PROGRAM_HAS_AFTER = 2 };
+enum { GW_PROGRAM_HAS_ONCE = 1, GW_PROGRAM_HAS_AFTER = 2, GW_PROGRAM_ONCE_EVALUATED = 4 };
 /* The bit of gw_program_tensor.flags that a state tensor may have. */
 enum { GW_PROGRAM_APPLY_ONLY = 1 };
 /* Bits of gw_program_tensor.flags of a sum. */

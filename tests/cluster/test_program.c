@@ -51,15 +51,25 @@ Test(program, a_worker_that_dies_costs_what_it_was_asked_for) {
                                         "shard",
                                         "another worker computes it again",
                                         "of the update of step",
-                                        "the end of the update of step",
+                                        "the end of step",
                                         "AFTER",
                                         "FINISH",
                                         "finished at counter",
                                         NULL};
     survive("arenas@0:crash,shard@1:exit,shard@3:crash,shard@6:kill,part@8:exit,part@9:crash,once@11:kill,"
-            "once@12:exit,"
+            "once@12:exit,evaluated@6:kill,evaluated@12:exit,"
             "after@14:crash,finish@0:exit",
             "--workers 2", words);
+}
+
+/* ONCE ends the job, here behind the second evaluation: 12 updates of weight 15 and 2 evaluations of weight 3, four
+ * times each. */
+Test(program, an_evaluation_may_end_the_job) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, with(l, "stops", "--workers 1"));
+    lab_state(l, peer, "done");
+    cr_expect(says(peer, "finished at counter 744\n"), "%s", peer->stderr_text);
+    lab_close(l);
 }
 
 /* After the second loss at a shard the flock deals it again. Here it is dealt to the same peer, which goes
@@ -141,7 +151,7 @@ Test(program, a_program_that_describes_no_job_is_refused) {
 Test(program, an_error_of_the_program_ends_the_job_with_its_place) {
     refused("SHARD@3:raise", "worker.c:42: ValueError: seven");
     refused("PART@3:raise", "part ");
-    refused("ONCE@3:raise", "end of the update: worker.c:42: ValueError: seven");
+    refused("ONCE@3:raise", "end of the step: worker.c:42: ValueError: seven");
     refused("AFTER@3:raise", "worker.c:42: ValueError: seven");
 }
 

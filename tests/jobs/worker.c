@@ -188,9 +188,9 @@ static void describe(bool sends) {
     gw_writer w = gw_writer_on(entries, sizeof entries);
     const gw_program_text none = {"", 0};
     gw_program_message m = {.kind = GW_PROGRAM_OPTIONS};
-    m.options = (gw_program_options){SHARDS,  EVAL_SHARDS, PARTS, WEIGHT,
-                                     UPDATES, EVERY,       0.5,   GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER,
-                                     none,    none,        none};
+    m.options =
+        (gw_program_options){SHARDS, EVAL_SHARDS, PARTS, WEIGHT, UPDATES, EVERY, 0.5, 0, none, none, none};
+    m.options.flags = GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED;
     make_tensors();
     if (sends && !look("describe", 0)) _exit(7);
     tell(&m, sends);
@@ -250,6 +250,14 @@ static void compute_part(uint32_t part) {
     snprintf((char *)own + numbers->copy, numbers->bytes, "%.17g", rate * 0.99);
 }
 
+/* ONCE behind an evaluation: the rate and a tensor of a part become others, in place. */
+static void decide(uint64_t update, gw_program_message *reply) {
+    char *rate = (char *)next + layout.arrays[NUMBERS].at;
+    snprintf(rate, layout.arrays[NUMBERS].bytes, "%.17g", strtod(rate, NULL) / 2);
+    ((float *)(next + layout.arrays[A].at))[0] += 0.25F;
+    reply->updated.stop = update == 2 * EVERY && strstr(faults, "stops") != NULL;
+}
+
 /* One request of the peer's. Returns false at the end. */
 static bool answer(const gw_program_message *m) {
     static const char *const kinds[] = {
@@ -268,7 +276,8 @@ static bool answer(const gw_program_message *m) {
         own = mmap(NULL, layout.sizes.own_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors[2], 0);
     }
     if (m->kind == GW_PROGRAM_SHARD) asked = m->shard.shard;
-    if (!look(kinds[m->kind], update)) return true;
+    bool evaluated = m->kind == GW_PROGRAM_ONCE && m->update.place.phase == GW_EVALUATE;
+    if (!look(evaluated ? "evaluated" : kinds[m->kind], update)) return true;
     gw_program_message reply = {.kind = GW_PROGRAM_DONE};
     reply.done.request = m->kind;
     if (m->kind == GW_PROGRAM_INIT) {
@@ -286,6 +295,7 @@ static bool answer(const gw_program_message *m) {
     } else if (m->kind == GW_PROGRAM_ONCE) {
         *(int64_t *)(next + layout.arrays[COUNTER].at) += (int64_t)(m->update.totals.weight * 4);
         reply = (gw_program_message){.kind = GW_PROGRAM_UPDATED};
+        if (evaluated) decide(update, &reply);
     } else if (m->kind == GW_PROGRAM_FINISH) {
         printf("finished at counter %lld\n", (long long)*(int64_t *)(state + layout.arrays[COUNTER].at));
         fflush(stdout);

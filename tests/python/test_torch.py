@@ -34,10 +34,10 @@ class SameBytes(peers.Case):
     def test_a_net_with_batch_norm_has_one_state_whatever_dies(self):
         arguments = [7]
         state = self.state("one", PICTURES, arguments, ("--workers", "1"))
-        self.assertRegex(self.output, r"finished 7 \S+ 0.0025 None True 7 7")
+        self.assertRegex(self.output, r"finished 7 \S+ 0.0003125 None True 7 7")
         self.export()
         marks = os.path.join(self.folder, "marks")
-        workers = ["shard 1 2", "shard 1 3", "shard 4 0", "once 2", "once 5", "after 3"]
+        workers = ["shard 1 2", "shard 1 3", "shard 4 0", "once 2", "once 5", "evaluated 6", "after 3"]
         self.assertEqual(
             self.state("dying", PICTURES, arguments, ("--workers", "2"), **peers.kills(marks, *workers)), state
         )

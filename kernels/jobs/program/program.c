@@ -162,8 +162,8 @@ static bool write_identity(program *job, gw_err *err) {
     fprintf(out, "program=%s\n", code);
     fprintf(out, "shards=%u\nupdates=%" PRIu64 "\neval-every=%" PRIu64 "\neval-shards=%u\n", o->shards,
             o->updates, o->eval_every, o->eval_shards);
-    fprintf(out, "parts=%u\nclip=%.17g\nonce=%d\ntensors=%s\n", o->parts, o->clip,
-            (o->flags & GW_PROGRAM_HAS_ONCE) != 0, digest);
+    fprintf(out, "parts=%u\nclip=%.17g\nonce=%d\nonce-evaluated=%d\ntensors=%s\n", o->parts, o->clip,
+            (o->flags & GW_PROGRAM_HAS_ONCE) != 0, (o->flags & GW_PROGRAM_ONCE_EVALUATED) != 0, digest);
     for (uint32_t i = 0; i < d->line_count; i++) {
         write_text(out, d->lines[i].name);
         fputc('=', out);

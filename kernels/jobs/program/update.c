@@ -273,16 +273,33 @@ static void complete_next(const update *u) {
     }
 }
 
+/* Computes all of *next* but what ONCE changes. An evaluation by itself changes nothing. */
+static bool prepare_next(update *u, gw_err *err) {
+    program *job = u->job;
+    if (u->place.phase == GW_EVALUATE) {
+        memcpy(job->next.bytes, job->state.bytes, job->description.sizes.state_bytes);
+        return true;
+    }
+    u->next_part = 0;
+    u->has_alike = u->failed = false;
+    if (!open_team(job, err) || !gw_team_run(job->team, compute_parts, u, err)) return false;
+    complete_next(u);
+    return true;
+}
+
+/* Whether ONCE is wanted in steps of a phase. */
+static bool has_once(const program *job, gw_phase phase) {
+    uint8_t flag = phase == GW_EVALUATE ? GW_PROGRAM_ONCE_EVALUATED : GW_PROGRAM_HAS_ONCE;
+    return (job->description.options.flags & flag) != 0;
+}
+
 /* Computes S_{t+1} into *next*. ONCE changes *next* in place, so that its loss costs the parts as well. */
-static bool compute_update(update *u, bool *stop, gw_err *err) {
+static bool compute_next(update *u, bool *stop, gw_err *err) {
     program *job = u->job;
     gw_program_message reply;
     for (int tries = 1;; tries++) {
-        u->next_part = 0;
-        u->has_alike = u->failed = false;
-        if (!open_team(job, err) || !gw_team_run(job->team, compute_parts, u, err)) return false;
-        complete_next(u);
-        if ((job->description.options.flags & GW_PROGRAM_HAS_ONCE) == 0) return true;
+        if (!prepare_next(u, err)) return false;
+        if (!has_once(job, u->place.phase)) return true;
         program_slot *slot = job->slots[0];
         pthread_mutex_lock(&slot->turn);
         program_outcome outcome = ask_for_part(u, slot, GW_PROGRAM_ONCE_ONLY, &reply, err);
@@ -291,9 +308,9 @@ static bool compute_update(update *u, bool *stop, gw_err *err) {
             *stop = reply.updated.stop;
             return true;
         }
-        if (outcome != PROGRAM_LOST || tries == TRIES_MOST) return gw_fail_in(err, "end of the update");
-        gw_log(GW_WARN, program_room, "the end of the update of step %" PRIu64 ": %s; it is computed again",
-               u->place.step, err->text);
+        if (outcome != PROGRAM_LOST || tries == TRIES_MOST) return gw_fail_in(err, "end of the step");
+        gw_log(GW_WARN, program_room, "the end of step %" PRIu64 ": %s; it is computed again", u->place.step,
+               err->text);
     }
 }
 
@@ -307,19 +324,19 @@ bool program_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, cons
                 .lock = PTHREAD_MUTEX_INITIALIZER};
     if (!take_totals(job, sums, u.place.phase, err)) return false;
     if (job->report_count > 0) take_reports(job, sums, u.place.phase);
-    if (u.place.phase == GW_EVALUATE) return true;
+    if (u.place.phase == GW_EVALUATE && !has_once(job, GW_EVALUATE)) return true;
     pthread_mutex_lock(&job->lock);
     program_arena_close(&job->initial);
     pthread_mutex_unlock(&job->lock);
-    bool good = compute_update(&u, &scalars->stop, err);
+    bool good = compute_next(&u, &scalars->stop, err);
     pthread_mutex_destroy(&u.lock);
     return good;
 }
 
-/* Whether an update writes the tensor. */
-static bool is_written(const program *job, const gw_program_array *array) {
-    bool once = (job->description.options.flags & GW_PROGRAM_HAS_ONCE) != 0;
-    return array->is.part != GW_PROGRAM_CONSTANT && (array->is.part != GW_PROGRAM_ONCE_ONLY || once);
+/* Whether a step of a phase writes the tensor. */
+static bool is_written(const program *job, const gw_program_array *array, gw_phase phase) {
+    if (array->is.part == GW_PROGRAM_CONSTANT) return false;
+    return has_once(job, phase) || (phase == GW_TRAIN && array->is.part != GW_PROGRAM_ONCE_ONLY);
 }
 
 bool program_apply(void *job_pointer, uint64_t step, const gw_range *range, const gw_sums *sums,
@@ -333,7 +350,7 @@ bool program_apply(void *job_pointer, uint64_t step, const gw_range *range, cons
         return true;
     }
     const gw_program_array *array = &d->arrays[range->group];
-    if (gw_program_place_of(&d->options, step).phase != GW_TRAIN || !is_written(job, array)) return true;
+    if (!is_written(job, array, gw_program_place_of(&d->options, step).phase)) return true;
     size_t width = gw_program_dtype_bytes(array->is.dtype);
     memcpy((uint8_t *)state->data[range->group] + range->first * width,
            (const uint8_t *)job->next.bytes + array->at + range->first * width, range->count * width);

@@ -39,7 +39,7 @@ static gw_program_message example(gw_program_kind kind) {
     case GW_PROGRAM_PART:
     case GW_PROGRAM_ONCE:
     case GW_PROGRAM_AFTER:
-        m.update.place = (gw_program_place){9, 8, GW_TRAIN};
+        m.update.place = (gw_program_place){9, 8, kind == GW_PROGRAM_ONCE ? GW_EVALUATE : GW_TRAIN};
         m.update.part = kind == GW_PROGRAM_PART ? 5 : 0;
         if (kind != GW_PROGRAM_AFTER) m.update.totals = (gw_program_totals){24, 6144, 0.5, -0.0};
         m.update.reports.count = kind == GW_PROGRAM_PART ? 0 : 2;
@@ -136,6 +136,7 @@ Test(protocol, fields_have_their_places) {
     m = example(GW_PROGRAM_ONCE);
     back = decoded(&m);
     cr_assert_eq(back.update.totals.weight, 6144);
+    cr_assert_eq(back.update.place.phase, GW_EVALUATE);
     cr_assert_str_eq(back.update.reports.list[1].name, "val_abcdefghijklmnopqrstuvwxyz0");
     m = example(GW_PROGRAM_TENSORS);
     back = decoded(&m);

@@ -54,6 +54,7 @@ job = godwit.Job(net, optimizer, shards=6, updates=updates, clip=1.0, eval_every
                  reports=["right"], keep={"scheduler": scheduler, "average": average})
 job.vars.best = 1e9
 job.vars.history = []
+job.vars.held_out = []
 
 
 @job.shard
@@ -72,6 +73,15 @@ def update(u):
     average.update_parameters(net)
     job.vars.best = min(job.vars.best, u.reports["loss"])
     job.vars.history = [*job.vars.history[-3:], u.reports["loss"]]
+
+
+@job.evaluated
+def evaluated(u):
+    deaths.at("evaluated", u.update)
+    job.vars.held_out = [*job.vars.held_out, u.reports["val_loss"]]
+    first.param_groups[0]["lr"] *= 0.5
+    with torch.no_grad():
+        net.head.bias *= 0.5
 
 
 @job.after

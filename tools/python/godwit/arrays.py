@@ -25,7 +25,7 @@ import numpy
 from . import blob, identity, job as jobs
 from .errors import Error, Refused
 from .protocol import (
-    CONSTANT, HAS_AFTER, HAS_ONCE, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish, Layout, Once, Options, Part,
+    CONSTANT, HAS_ONCE, ONCE_EVALUATED, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish, Layout, Once, Options, Part,
     Phase, Shard, SumFlag, Tensor,
 )  # fmt: skip
 from .worker import Arenas, Program, can_fork
@@ -67,7 +67,7 @@ class ArraysProgram(Program):
 
     def __init__(self, job: "Job") -> None:
         self._job = job
-        changes = ONCE_ONLY if job.update_function is not None else CONSTANT
+        changes = ONCE_ONLY if job.once_flags & (HAS_ONCE | ONCE_EVALUATED) else CONSTANT
         vars_bytes = _blobs.encode(jobs.vars_of(job), "job.vars")
         size = blob.room_for(vars_bytes, _VARS_ROOM)
         self._first: Dict[str, Array] = dict(job.state)
@@ -85,11 +85,8 @@ class ArraysProgram(Program):
         for name in job.settings.reports:
             sums.append(Tensor(SUM, DType.F64, report, _REPORT_BITS, CONSTANT, (), name))
         s = job.settings
-        flags = (HAS_ONCE if job.update_function is not None else 0) | (
-            HAS_AFTER if job.after_function is not None else 0
-        )
         options = Options(
-            s.shards, s.updates, s.eval_every, s.eval_shards, 1, 0.0, flags, len(job.sums),
+            s.shards, s.updates, s.eval_every, s.eval_shards, 1, 0.0, job.once_flags, len(job.sums),
             f"arrays of {sum(a.size for a in job.state.values()):,} numbers", "", identity.data_text(s.data),
         )  # fmt: skip
         self.description = Description(options, state, sums, identity.lines(s.data), can_fork())
@@ -160,7 +157,6 @@ class ArraysProgram(Program):
 
     def once(self, request: Once) -> bool:
         job = self._job
-        assert job.update_function is not None
         self._see(self._vars_next)
         context = jobs.UpdateContext(
             request.step, request.update, dict(request.reports), request.totals.weight, request.totals.norm
@@ -168,7 +164,7 @@ class ArraysProgram(Program):
         jobs.seed_update(job.seed, request.step, -1)
         totals = dict(zip(job.sums, self._own))
         state = dict(self._next)
-        job.update_function(context, state, totals)
+        job.function_once(request.phase)(context, state, totals)
         for name, array in self._next.items():
             value = state.get(name)
             if value is not array:
@@ -202,6 +198,7 @@ class Job(jobs.JobBase):
 
     ``@job.shard`` is ``function(s, state)``, which returns a dict of sums, a weight (1) and a dict of reports;
     ``@job.update`` is ``function(u, state, totals)``, which writes to the state or puts new arrays into the dict;
+    ``@job.evaluated`` is the same for the end of an evaluation, to which no array is added;
     ``@job.after`` is ``function(e, state)``. Raises Error for arguments that are not possible.
     """
 

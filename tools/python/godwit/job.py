@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from . import identity, pin, session as sessions
 from .errors import Error
 from .permutation import derived, permutation
-from .protocol import Finish, Phase
+from .protocol import HAS_AFTER, HAS_ONCE, ONCE_EVALUATED, Finish, Phase
 from .worker import Leave, Program, error_of, serve, serve_alone
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -63,7 +63,8 @@ class UpdateContext:
     """What the update function is given. ``stop`` ends the job when it is set to True.
 
     ``reports`` are those of this step, and as ``val_...`` those of the last evaluation; ``weight`` is the sum of
-    the shards' weights, ``norm`` that of the gradient before it was clipped.
+    the shards' weights, ``norm`` that of the gradient before it was clipped. For the function for evaluations,
+    ``update`` is the number of updates so far, and ``norm`` is 0.
     """
 
     step: int
@@ -156,6 +157,7 @@ class JobBase:
         ``run()``; then the update function alone may change them."""
         self.shard_function: Optional[Callable[..., Any]] = None
         self.update_function: Optional[Callable[..., Any]] = None
+        self.evaluated_function: Optional[Callable[..., Any]] = None
         self.after_function: Optional[Callable[..., Any]] = None
         self._has_run = False
 
@@ -169,6 +171,26 @@ class JobBase:
         """Makes a function the end of each update: ``function(u)`` is called once, behind the optimizer's step, and
         is the only place that may change ``keep=``, ``job.vars``, learning rates, and what is in the model."""
         return self._set("update_function", function)
+
+    def evaluated(self, function: _Function) -> _Function:
+        """Makes a function the end of each evaluation: ``function(u)`` may change and stop what the update function
+        may, before the next update: a learning rate that follows a held-out loss, an early end."""
+        return self._set("evaluated_function", function)
+
+    @property
+    def once_flags(self) -> int:
+        """What the description says of the functions that this job has."""
+        return (
+            (HAS_ONCE if self.update_function is not None else 0)
+            | (ONCE_EVALUATED if self.evaluated_function is not None else 0)
+            | (HAS_AFTER if self.after_function is not None else 0)
+        )
+
+    def function_once(self, phase: Phase) -> Callable[..., Any]:
+        """The function for the end of a step."""
+        found = self.evaluated_function if phase == Phase.EVALUATE else self.update_function
+        assert found is not None
+        return found
 
     def after(self, function: _Function) -> _Function:
         """Makes a function the news of committed steps: ``function(e)`` is called at least once for each on every

@@ -145,7 +145,7 @@ class Process:
                 self.next[at : at + tensor.bytes] = self.state[at : at + tensor.bytes]
         if self.description.options.flags & HAS_ONCE:
             self._write_totals(shards, totals, ONCE_ONLY)
-            message = totals.write(Writer(Kind.ONCE).put("QQ", step, update)).put("H", len(reports))
+            message = totals.write(Writer(Kind.ONCE).put("QQB", step, update, Phase.TRAIN)).put("H", len(reports))
             for name, value in reports.items():
                 message.text(name).put("d", value)
             self.ask(message)

@@ -122,6 +122,7 @@ class SumFlag(enum.IntFlag):
 
 HAS_ONCE = 1
 HAS_AFTER = 2
+ONCE_EVALUATED = 4
 APPLY_ONLY = 1
 
 STATE = 1
@@ -309,21 +310,24 @@ class Part:
 
 @dataclass(frozen=True)
 class Once:
-    """A request for what is done once in an update, behind all parts."""
+    """A request for what is done once in an update, behind all parts, or behind an evaluation."""
 
     step: int
     update: int
+    phase: Phase
     totals: Totals
     reports: Dict[str, float]
 
     @staticmethod
     def read(r: Reader) -> "Once":
         """Reads ONCE."""
-        step, update = r.get("QQ")
+        step, update, phase = r.get("QQB")
+        if phase not in (1, 2):
+            raise ProtocolError(f"ONCE names phase {phase}")
         totals = Totals.read(r)
         reports = r.reports()
         r.end()
-        return Once(step, update, totals, reports)
+        return Once(step, update, Phase(phase), totals, reports)
 
 
 @dataclass(frozen=True)

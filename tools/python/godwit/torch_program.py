@@ -23,8 +23,8 @@ import torch
 from . import blob, identity, job as jobs
 from .errors import Error, Refused
 from .protocol import (
-    ALIKE, APPLY_ONLY, CONSTANT, HAS_AFTER, HAS_ONCE, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish, Layout,
-    Once, Options, Part, Phase, Shard, SumFlag, Tensor,
+    ALIKE, APPLY_ONLY, CONSTANT, HAS_ONCE, ONCE_EVALUATED, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish,
+    Layout, Once, Options, Part, Phase, Shard, SumFlag, Tensor,
 )  # fmt: skip
 from .worker import Arenas, Program, can_fork
 
@@ -421,7 +421,7 @@ class TorchProgram(Program):
         ]
 
     def _keep_numbers(self, keep: Mapping[str, Any]) -> None:
-        changes = ONCE_ONLY if self._job.update_function is not None else CONSTANT
+        changes = ONCE_ONLY if self._job.once_flags & (HAS_ONCE | ONCE_EVALUATED) else CONSTANT
         self._groups = self._blob("optimizer:groups", "the optimizer's param_groups", ALIKE, 0, self._group_numbers())
         self._vars = self._blob("vars:", "job.vars", changes, 0, jobs.vars_of(self._job), _VARS_ROOM)
         self._kept: List[_Kept] = []
@@ -473,12 +473,10 @@ class TorchProgram(Program):
 
     def _describe(self) -> None:
         s = self._job.settings
-        flags = (HAS_ONCE if self._job.update_function is not None else 0) | (
-            HAS_AFTER if self._job.after_function is not None else 0
-        )
         count = sum(p.tensor.numel() for p in self._parameters)
         options = Options(
-            s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, flags, self._weight.number,
+            s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, self._job.once_flags,
+            self._weight.number,
             f"{type(self._model).__name__}, {count:,} parameters", "", identity.data_text(s.data),
         )  # fmt: skip
         lines = identity.lines(s.data)
@@ -740,7 +738,6 @@ class TorchProgram(Program):
 
     def once(self, request: Once) -> bool:
         job = self._job
-        assert job.update_function is not None
         self._set_modes(True)
         for p in self._parameters:
             p.tensor.grad = None
@@ -757,7 +754,7 @@ class TorchProgram(Program):
         )
         jobs.seed_update(job.seed, request.step, -1)
         with torch.no_grad():
-            job.update_function(context)
+            job.function_once(request.phase)(context)
         self._store_all()
         return bool(context.stop)
 
