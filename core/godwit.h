@@ -54,6 +54,8 @@ enum {
     GW_MAX_PAYLOADS = 4096,
 };
 
+#define GW_INTERRUPT_UPDATE UINT32_MAX /* gw_job_type.interrupt: no shard, but what follows them */
+
 typedef enum gw_dtype {
     GW_F32 = 1,
     GW_F64 = 2,
@@ -419,9 +421,10 @@ typedef struct gw_job_type {
      * job's last commit. */
     bool (*commit)(void *job, uint64_t step, const gw_state *state, gw_err *err);
 
-    /* Optional. The shard of `step` has run for longer than --hang-timeout on this peer. The job ends the
-     * computation if it can, so that contribute returns soon; false: it cannot, and the peer ends. Any
-     * thread. */
+    /* Optional. The shard of `step` has run for longer than --hang-timeout on this peer, or (with `shard`
+     * GW_INTERRUPT_UPDATE) the step's scalars or commit has. The job ends the computation if it can, so that
+     * the call returns soon, or begins it anew; false: it cannot, and the peer ends. Any thread; it does not
+     * wait. */
     bool (*interrupt)(void *job, uint64_t step, uint32_t shard);
 
     /* Optional. The job has ended with this state on this peer. Called once, before close, and after the

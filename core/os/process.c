@@ -142,11 +142,15 @@ bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err) 
     return gw_fail(err, GW_E_NOTFOUND, "process %d is no child of process %d", (int)pid, (int)parent);
 }
 
+void gw_process_signal(const gw_process *process, int number) {
+    if (process->fd >= 0) syscall(SYS_pidfd_send_signal, process->fd, number, NULL, 0);
+}
+
 void gw_process_kill(const gw_process *process) {
     if (process->fd < 0) return;
     bool lives = syscall(SYS_pidfd_send_signal, process->fd, 0, NULL, 0) == 0;
     if (lives && getpgid(process->pid) == process->pid) kill(-process->pid, SIGKILL);
-    syscall(SYS_pidfd_send_signal, process->fd, SIGKILL, NULL, 0);
+    gw_process_signal(process, SIGKILL);
 }
 
 bool gw_process_wait(const gw_process *process, uint64_t patience_ns, int *status) {

@@ -35,6 +35,9 @@ bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err);
  * child of it. */
 bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err);
 
+/* Sends a signal to the process alone. Harmless where it has ended. */
+void gw_process_signal(const gw_process *process, int number);
+
 /* Kills a process and, where it leads a process group, all of that. */
 void gw_process_kill(const gw_process *process);
 

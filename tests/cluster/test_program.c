@@ -1,5 +1,6 @@
 /* Jobs whose shards worker processes compute: the state has the same bytes whatever becomes of workers and
  * peers. */
+#include "core/os/clock.h"
 #include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
@@ -114,10 +115,43 @@ Test(program, what_a_worker_prints_is_logged_and_bounded) {
     survive("shard@1:print,part@2:print,shard@20:print", "--workers 1", words);
 }
 
-Test(program, a_worker_that_hangs_is_ended_and_its_shard_computed_again) {
-    static const char *const words[] = {"seems to hang (--hang-timeout)",
-                                        "a worker has been busy with it for too long", NULL};
-    survive("shard@4:hang", "--workers 2 --hang-timeout 1s", words);
+Test(program, a_worker_that_hangs_is_ended_and_what_it_computed_is_computed_again) {
+    static const char *const words[] = {
+        "shard ",
+        " has run for",
+        "what comes after step 3 has made no progress",
+        "the update of step 5 has made no progress",
+        "and seems to hang (--hang-timeout)",
+        "AFTER: worker",
+        "the end of the update of step 8: worker",
+        "has been busy with it for too long (--hang-timeout); it is computed again",
+        NULL};
+    survive("after@4:hang,part@5:hang,shard@6:hang,once@7:hang", "--workers 2 --hang-timeout 1s", words);
+}
+
+/* Runs a peer until a fault has happened, and asks it to leave. */
+static void leave_in_a_hang(lab *l, const char *faults, int number) {
+    enum { LOOK_US = 20000, LEAVES_S = 30 };
+    char path[LAB_PATH + 20];
+    snprintf(path, sizeof path, "%s/fault-%d", l->dir, number);
+    lab_peer *peer = lab_start(l, "one", NULL, with(l, faults, "--workers 2 --grace 2s"));
+    for (int looks = 0; access(path, F_OK) != 0 && looks < 3000; looks++) usleep(LOOK_US);
+    uint64_t began = gw_now_ns();
+    lab_signal(peer, SIGTERM);
+    cr_expect_eq(lab_end(l, peer), 0, "fault %d: %s", number, peer->stderr_text);
+    cr_expect_lt(gw_now_ns() - began, LEAVES_S * UINT64_C(1000000000), "it waits for what hangs");
+}
+
+/* Without --grace it would wait for --hang-timeout, and its state would be lost. */
+Test(program, a_peer_that_is_asked_to_leave_while_a_worker_hangs_leaves_within_its_grace) {
+    lab *l = lab_open();
+    char hash[65];
+    undisturbed(l, hash);
+    static const char faults[] = "shard@3:hang,part@5:hang,once@7:hang,after@9:hang";
+    for (int i = 0; i < 4; i++) leave_in_a_hang(l, faults, i);
+    lab_peer *peer = lab_launch(l, "one", NULL, NULL, with(l, faults, "--workers 2"));
+    cr_expect_str_eq(lab_state(l, peer, "done"), hash);
+    lab_close(l);
 }
 
 Test(program, forks_of_a_template_die_like_other_workers) {

@@ -28,7 +28,9 @@ static const char program_room[] = "program";
 
 /* keeper.c */
 
-program_keeper *program_keeper_open(gw_err *err);
+/* `file` is the program: frames of its folder name the place where a process has died
+ * (program_output_place). */
+program_keeper *program_keeper_open(const char *file, gw_err *err);
 /* All outputs are closed. NULL is allowed. */
 void program_keeper_close(program_keeper *keeper);
 /* gw_process_spawn on the keeper's thread, which lives as long as the job. Any thread. */
@@ -42,6 +44,10 @@ void program_output_show(program_output *output);
 /* Reads what is left, and copies the last lines that the process printed, up to two of them, joined by " | ".
  * NULL gives none. */
 void program_output_last(program_output *output, char *text, size_t size);
+/* Reads what is left, and copies the place where a process stood when it last printed its stack as
+ * CPython's faulthandler does, "FILE:LINE (FUNCTION)": the innermost frame of a file in the program's
+ * folder, or the innermost of all where there is none. Empty: it has printed no stack. NULL gives none. */
+void program_output_place(program_output *output, char *text, size_t size);
 void program_output_close(program_output *output); /* NULL is allowed */
 
 /* start.c */
@@ -70,9 +76,10 @@ typedef struct program_arena {
 /* What came of a request. */
 typedef enum program_outcome {
     PROGRAM_ANSWERED = 1,
-    PROGRAM_RAISED,   /* the program raised an error, which it would raise anywhere */
-    PROGRAM_REFUSED,  /* the job is not possible */
-    PROGRAM_LOST,     /* the process has died or broken the protocol, and has been ended; or it was unable */
+    PROGRAM_RAISED,  /* the program raised an error, which it would raise anywhere */
+    PROGRAM_REFUSED, /* the job is not possible */
+    /* The process has died, hung or broken the protocol, and has been ended; or it was unable. */
+    PROGRAM_LOST,
     PROGRAM_UNWANTED, /* the answer was not wanted any more; the process has been ended */
 } program_outcome;
 
@@ -92,14 +99,21 @@ typedef struct program_process {
     gw_process_loss_kind lost_kind;
 } program_process;
 
-/* Whether an answer is not wanted any more; asked about ten times a second. */
-typedef bool program_unwanted(void *context);
+/* What is to become of a process that has not answered yet. */
+typedef enum program_wait {
+    PROGRAM_GOES_ON = 1,
+    PROGRAM_DROPS, /* nobody wants the answer any more */
+    PROGRAM_HANGS, /* it has taken too long: the process is asked where it is, and ended */
+} program_wait;
+
+/* Asked about ten times a second. */
+typedef program_wait program_look(void *context);
 
 typedef struct program_request {
     const gw_program_message *message;
     const int *fds; /* as many as the kind has */
     gw_program_kind reply;
-    program_unwanted *unwanted; /* NULL: it is always wanted */
+    program_look *look; /* NULL: the answer is waited for */
     void *context;
 } program_request;
 
@@ -129,10 +143,11 @@ typedef struct program_slot {
     pthread_mutex_t turn;
     program_process process;
     pthread_mutex_t lock; /* guards what follows */
-    bool running;         /* `shard` of `step` */
-    bool interrupted;     /* the shard has run for too long: its process is to be ended */
+    bool busy;            /* with `shard` of `step` */
+    bool asked;           /* the process has got the request; before, it is being started */
+    bool interrupted;     /* the process has been busy for too long, and is to be ended */
     uint64_t step;
-    uint32_t shard;
+    uint32_t shard; /* GW_INTERRUPT_UPDATE: an update, or what comes after it */
 } program_slot;
 
 /* Starts the first process, unless there is one, and has it describe the job. The first of all gives the job
@@ -148,9 +163,12 @@ program_slot *program_slot_open(program *job, gw_err *err);
 bool program_leader_open(program *job, gw_err *err);
 /* Gives the slot a process that is ready for requests, if it has none. Called with the slot's turn. */
 program_outcome program_slot_ready(program_slot *slot, gw_err *err);
-/* Both in one. */
-program_outcome program_slot_ask(program_slot *slot, const program_request *request,
-                                 gw_program_message *reply, gw_err *err);
+/* Both in one, for shard `shard` of `step` (GW_INTERRUPT_UPDATE: for something else of that step). A
+ * process that program_interrupt finds to be busy for too long is lost. */
+program_outcome program_slot_ask(program_slot *slot, uint64_t step, uint32_t shard,
+                                 const program_request *request, gw_program_message *reply, gw_err *err);
+/* A function of gw_job_type. It waits for nothing, as the loop of the peer calls it. */
+bool program_interrupt(void *job, uint64_t step, uint32_t shard);
 /* Ends all processes: politely, then by force. */
 void program_workers_close(program *job);
 
@@ -171,7 +189,6 @@ void program_write_total(const gw_program_array *sum, const int64_t *from, doubl
 
 bool program_contribute(void *job, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                         gw_emitter *emitter, gw_err *err);
-bool program_interrupt(void *job, uint64_t step, uint32_t shard);
 bool program_scalars(void *job, uint64_t step, const gw_sums *sums, const gw_state *state,
                      gw_scalars *scalars, gw_err *err);
 bool program_apply(void *job, uint64_t step, const gw_range *range, const gw_sums *sums,
@@ -213,7 +230,9 @@ struct program {
     int alone_tie;            /* its tie until the first process takes it; -1: there is none */
     program_arena initial;    /* S_0, until the first update */
     gw_hash *initial_hashes;  /* of each state tensor of S_0; NULL before there is one */
-    program_slot **slots;     /* of the lanes */
+    pthread_mutex_t
+        slots_lock;       /* guards the next three beside `lock`, which is held while a program starts */
+    program_slot **slots; /* of the lanes */
     uint32_t slot_count;
     program_slot *leader; /* its process leads: the first lane's, or one beside the lanes' */
     bool own_leader;      /* it is beside them */

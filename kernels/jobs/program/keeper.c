@@ -32,7 +32,9 @@ struct program_output {
     bool returned; /* the last character was a carriage return, behind which the line begins anew */
     size_t used;
     char line[LINE_MOST + 1], last[2][LAST_MOST + 1];
-    uint64_t second_ns; /* when the present second began */
+    char place[LAST_MOST + 1]; /* program_output_place */
+    bool own_place;            /* it is in the program's folder */
+    uint64_t second_ns;        /* when the present second began */
     uint32_t lines, dropped;
 };
 
@@ -51,6 +53,7 @@ struct program_keeper {
     bool closing;
     order *order;
     program_output *outputs;
+    char *folder; /* of the program, with its slash; NULL: it is not known */
 };
 
 static void tell_dropped(program_output *o) {
@@ -72,11 +75,35 @@ static void log_line(program_output *o, const char *line) {
         o->dropped++;
 }
 
+/* Whether a source file is the program's own, and not of a library that is installed below its folder. */
+static bool is_own(const program_keeper *k, const char *file) {
+    if (strstr(file, "-packages/") != NULL) return false;
+    return file[0] != '/' || (k->folder != NULL && strncmp(file, k->folder, strlen(k->folder)) == 0);
+}
+
+/* Takes the place from a line of a stack as CPython prints one that dies: `Current thread 0x... (most
+ * recent call first):`, and then `  File "FILE", line NUMBER in NAME` for each frame. */
+static void note_place(program_output *o, const char *line) {
+    static const char head[] = "Current thread 0x", file[] = "  File \"";
+    unsigned number;
+    char name[100], path[LINE_MOST];
+    if (strncmp(line, head, sizeof head - 1) == 0) {
+        o->place[0] = '\0';
+        o->own_place = false;
+    }
+    if (o->own_place || strncmp(line, file, sizeof file - 1) != 0) return;
+    if (sscanf(line + sizeof file - 1, "%999[^\"]\", line %u in %99s", path, &number, name) != 3) return;
+    o->own_place = is_own(o->keeper, path);
+    if (o->place[0] == '\0' || o->own_place)
+        snprintf(o->place, sizeof o->place, "%.250s:%u (%s)", path, number, name);
+}
+
 static void end_line(program_output *o) {
     o->line[o->used] = '\0';
     o->used = 0;
     o->returned = false;
     if (o->line[0] == '\0') return;
+    note_place(o, o->line);
     memcpy(o->last[0], o->last[1], sizeof o->last[0]);
     gw_program_text_copy(gw_program_text_of(o->line), o->last[1], sizeof o->last[1]);
     log_line(o, o->line);
@@ -188,12 +215,20 @@ static void wake(const program_keeper *k) {
     (void)!write(k->wake, &one, sizeof one);
 }
 
-program_keeper *program_keeper_open(gw_err *err) {
+/* The folder of a file, with a slash behind it. NULL: there is none. */
+static char *folder_of(const char *file) {
+    char *path = realpath(file, NULL), *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (slash != NULL) slash[1] = '\0';
+    return path;
+}
+
+program_keeper *program_keeper_open(const char *file, gw_err *err) {
     program_keeper *k = calloc(1, sizeof *k);
     if (k == NULL) {
         gw_fail(err, GW_E_NOMEM, "no memory for the thread that starts workers");
         return NULL;
     }
+    k->folder = folder_of(file);
     k->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->changed, NULL);
@@ -203,6 +238,7 @@ program_keeper *program_keeper_open(gw_err *err) {
     if (k->wake >= 0) close(k->wake);
     pthread_mutex_destroy(&k->lock);
     pthread_cond_destroy(&k->changed);
+    free(k->folder);
     free(k);
     return NULL;
 }
@@ -217,6 +253,7 @@ void program_keeper_close(program_keeper *k) {
     close(k->wake);
     pthread_mutex_destroy(&k->lock);
     pthread_cond_destroy(&k->changed);
+    free(k->folder);
     free(k);
 }
 
@@ -265,12 +302,26 @@ void program_output_show(program_output *o) {
     pthread_mutex_unlock(&o->keeper->lock);
 }
 
+/* Takes what is left to read. Called with the lock held. */
+static void read_rest(program_output *o) {
+    read_output(o, READS_MOST);
+    if (o->used > 0) end_line(o);
+}
+
+void program_output_place(program_output *o, char *text, size_t size) {
+    text[0] = '\0';
+    if (o == NULL) return;
+    pthread_mutex_lock(&o->keeper->lock);
+    read_rest(o);
+    gw_program_text_copy(gw_program_text_of(o->place), text, size);
+    pthread_mutex_unlock(&o->keeper->lock);
+}
+
 void program_output_last(program_output *o, char *text, size_t size) {
     text[0] = '\0';
     if (o == NULL) return;
     pthread_mutex_lock(&o->keeper->lock);
-    read_output(o, READS_MOST);
-    if (o->used > 0) end_line(o);
+    read_rest(o);
     for (int i = 0; i < 2; i++) {
         size_t used = strlen(text);
         if (o->last[i][0] == '\0') continue;
@@ -284,8 +335,7 @@ void program_output_close(program_output *o) {
     if (o == NULL) return;
     program_keeper *k = o->keeper;
     pthread_mutex_lock(&k->lock);
-    read_output(o, READS_MOST);
-    if (o->used > 0) end_line(o);
+    read_rest(o);
     tell_dropped(o);
     o->closed = true; /* the keeper frees it */
     pthread_mutex_unlock(&k->lock);

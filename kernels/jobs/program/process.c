@@ -22,10 +22,13 @@ enum {
     OOM_SCORE = 500,
     CHILD_FDS = 4, /* input, output, errors, tie */
     LAST_LINES = 300,
+    ASKS_WHERE =
+        SIGUSR2, /* has a process that hangs print where it is; it ends one that knows nothing of that */
 };
 
 #define TELL_NS    UINT64_C(10000000000) /* how often people are told of a wait */
 #define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed, or has closed its tie */
+#define WHERE_NS   UINT64_C(500000000)   /* the end of a process that hangs, once it was asked where it is */
 #define SECONDS(n) ((double)(n)*1e-9)
 
 /* Sending and receiving. */
@@ -125,32 +128,65 @@ static void note_loss(program_process *p, gw_process_loss_kind kind) {
     p->lost_kind = kind;
 }
 
-/* How the end of a process counts. `status` is -1 where it is not known. */
+/* How the end of a process counts. `status` is -1 where it is not known. The signals are those by which
+ * people, supervisors and schedulers end processes. */
 static gw_process_loss_kind kind_of(const program_process *p, int status) {
+    static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
     if (lacked_memory(p, status)) return GW_LOSS_STARVED;
-    return status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? GW_LOSS_KILLED
-                                                                             : GW_LOSS_CRASHED;
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
+        if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == signals[i]) return GW_LOSS_KILLED;
+    return GW_LOSS_CRASHED;
+}
+
+enum { WHERE_TEXT = LAST_LINES + 40 };
+
+/* Writes where a process stood that has printed its stack at its end (`faulted`), or else what it printed
+ * last, if anything. */
+static const char *say_where(const program_process *p, bool faulted, char text[WHERE_TEXT]) {
+    char where[LAST_LINES];
+    text[0] = '\0';
+    program_output_place(p->output, where, sizeof where);
+    if (faulted && where[0] != '\0') {
+        snprintf(text, WHERE_TEXT, ", at %s", where);
+        return text;
+    }
+    program_output_last(p->output, where, sizeof where);
+    if (where[0] != '\0') snprintf(text, WHERE_TEXT, "; it last printed: %s", where);
+    return text;
 }
 
 /* Writes what has become of a process whose tie has ended, or that `broke` the protocol (NULL: it did not),
  * and ends it. */
 static program_outcome lose(program_process *p, const char *broke, gw_err *err) {
-    char last[LAST_LINES], end[GW_PROCESS_END_TEXT] = "";
+    char where[WHERE_TEXT], end[GW_PROCESS_END_TEXT] = "";
     int status = -1;
     bool ended = broke == NULL && program_process_join(p, END_NS, &status);
-    program_output_last(p->output, last, sizeof last);
-    const char *printed = last[0] != '\0' ? "; it last printed: " : "";
+    bool faulted = ended && status >= 0 && WIFSIGNALED(status) && kind_of(p, status) == GW_LOSS_CRASHED;
+    say_where(p, faulted, where);
     if (broke != NULL)
-        gw_fail(err, GW_E_PEER, "worker %u (process %d) broke the protocol: %s%s%s", p->serial,
-                (int)p->process.pid, broke, printed, last);
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) broke the protocol: %s%s", p->serial,
+                (int)p->process.pid, broke, where);
     else if (!ended)
-        gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s%s", p->serial,
-                (int)p->process.pid, printed, last);
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s", p->serial,
+                (int)p->process.pid, where);
     else
-        gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s%s", p->serial, (int)p->process.pid,
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s", p->serial, (int)p->process.pid,
                 status >= 0 ? gw_process_end(status, end) : "its parent does not say how",
-                lacked_memory(p, status) ? ", as the kernel ended it for lack of memory" : "", printed, last);
+                lacked_memory(p, status) ? ", as the kernel ended it for lack of memory" : "", where);
     note_loss(p, kind_of(p, status));
+    program_process_end(p);
+    return PROGRAM_LOST;
+}
+
+/* Ends a process that hangs, which is asked where before. */
+static program_outcome end_hung(program_process *p, gw_err *err) {
+    char where[WHERE_TEXT];
+    int status;
+    gw_process_signal(&p->process, ASKS_WHERE);
+    if (p->process.fd >= 0) (void)gw_process_wait(&p->process, WHERE_NS, &status);
+    gw_fail(err, GW_E_TIMEOUT, "worker %u (process %d) has been busy with it for too long (--hang-timeout)%s",
+            p->serial, (int)p->process.pid, say_where(p, true, where));
+    note_loss(p, GW_LOSS_CRASHED);
     program_process_end(p);
     return PROGRAM_LOST;
 }
@@ -191,7 +227,7 @@ static program_outcome take_error(program_process *p, const gw_program_message *
 /* Waits for the next message that is no LOG or GONE. */
 
 typedef struct patience {
-    program_unwanted *unwanted; /* NULL: the message is always wanted */
+    program_look *look; /* NULL: the message is waited for */
     void *context;
     const char *what; /* what people are told about a long wait; NULL: nothing */
 } patience;
@@ -234,8 +270,9 @@ static program_outcome receive(program_process *p, const patience *w, gw_program
             if (poll(&more, 1, 0) <= 0) break;
         }
         if (ready > 0 && list[0].revents == 0 && list[1].revents != 0) return lose(p, NULL, err);
-        if (w->unwanted != NULL && w->unwanted(w->context)) {
-            note_loss(p, GW_LOSS_CRASHED);
+        program_wait wait = w->look != NULL ? w->look(w->context) : PROGRAM_GOES_ON;
+        if (wait == PROGRAM_HANGS) return end_hung(p, err);
+        if (wait == PROGRAM_DROPS) {
             program_process_end(p);
             return PROGRAM_UNWANTED;
         }
@@ -263,7 +300,7 @@ static program_outcome expect(program_process *p, const patience *w, gw_program_
 
 program_outcome program_process_ask(program_process *p, const program_request *request,
                                     gw_program_message *reply, gw_err *err) {
-    const patience w = {.unwanted = request->unwanted, .context = request->context};
+    const patience w = {.look = request->look, .context = request->context};
     if (!send_message(p->tie, request->message, request->fds)) return lose(p, NULL, err);
     program_outcome outcome = expect(p, &w, request->reply, reply, err);
     if (outcome != PROGRAM_ANSWERED || reply->kind != GW_PROGRAM_DONE ||

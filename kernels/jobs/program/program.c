@@ -209,6 +209,7 @@ static void job_close(void *job_pointer) {
     free(job->last_reports);
     free(job->alike);
     free(job->initial_hashes);
+    pthread_mutex_destroy(&job->slots_lock);
     pthread_mutex_destroy(&job->lock);
     free(job);
 }
@@ -233,10 +234,11 @@ static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
     program *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the job");
     pthread_mutex_init(&job->lock, NULL);
+    pthread_mutex_init(&job->slots_lock, NULL);
     job->first = (program_process){.job = job, .process.fd = -1, .tie = -1};
     job->alone_tie = -1;
     bool good = read_params(params, job, err) && find_alone(job, err) &&
-                (job->keeper = program_keeper_open(err)) != NULL;
+                (job->keeper = program_keeper_open(job->file, err)) != NULL;
     if (good && program_first_start(job, err) != PROGRAM_ANSWERED) {
         good = false;
         if (err->code == GW_E_PEER) gw_fail_in(err, "%s does not describe a job", job->file);

@@ -12,48 +12,15 @@ enum {
 
 /* A shard that a worker is computing. */
 typedef struct watched {
-    program_slot *slot;
     const gw_emitter *emitter;
     uint64_t dropped_ns; /* when it was found to be unwanted; 0: it is wanted */
 } watched;
 
-static bool is_unwanted(void *context) {
+static program_wait look(void *context) {
     watched *w = context;
-    pthread_mutex_lock(&w->slot->lock);
-    bool interrupted = w->slot->interrupted;
-    pthread_mutex_unlock(&w->slot->lock);
-    if (interrupted) return true;
     uint64_t now = gw_now_ns();
     if (w->dropped_ns == 0 && gw_emitter_dropped(w->emitter)) w->dropped_ns = now;
-    return w->dropped_ns != 0 && now - w->dropped_ns > DROPPED_NS;
-}
-
-/* Notes that the slot computes a shard, or (`runs` false) that it has done so. Returns whether the shard was
- * interrupted before. */
-static bool note(program_slot *slot, bool runs, uint64_t step, uint32_t shard) {
-    pthread_mutex_lock(&slot->lock);
-    bool interrupted = slot->interrupted;
-    slot->running = runs;
-    slot->interrupted = false;
-    slot->step = step;
-    slot->shard = shard;
-    pthread_mutex_unlock(&slot->lock);
-    return interrupted;
-}
-
-bool program_interrupt(void *job_pointer, uint64_t step, uint32_t shard) {
-    program *job = job_pointer;
-    bool found = false;
-    pthread_mutex_lock(&job->lock);
-    for (uint32_t i = 0; i < job->slot_count && !found; i++) {
-        program_slot *slot = job->slots[i];
-        pthread_mutex_lock(&slot->lock);
-        found = slot->running && slot->step == step && slot->shard == shard;
-        if (found) slot->interrupted = true;
-        pthread_mutex_unlock(&slot->lock);
-    }
-    pthread_mutex_unlock(&job->lock);
-    return found;
+    return w->dropped_ns != 0 && now - w->dropped_ns > DROPPED_NS ? PROGRAM_DROPS : PROGRAM_GOES_ON;
 }
 
 static void emit_halves(gw_emitter *emitter, uint32_t tensor, const gw_program_array *sum,
@@ -102,13 +69,8 @@ static program_outcome compute(program_slot *slot, const program_request *reques
     program_outcome outcome = PROGRAM_LOST;
     for (int losses = 0, kills = 0; outcome == PROGRAM_LOST && losses < LOSSES_MOST && kills < KILLS_MOST;) {
         gw_program_message reply;
-        note(slot, true, step, shard);
         slot->process.lost_serial = 0;
-        outcome = program_slot_ask(slot, request, &reply, err);
-        if (note(slot, false, step, shard) && outcome == PROGRAM_UNWANTED) {
-            outcome = PROGRAM_LOST;
-            gw_fail(err, GW_E_TIMEOUT, "a worker has been busy with it for too long (--hang-timeout)");
-        }
+        outcome = program_slot_ask(slot, step, shard, request, &reply, err);
         if (outcome != PROGRAM_LOST) break;
         if (w->dropped_ns != 0 || gw_emitter_dropped(w->emitter)) return PROGRAM_UNWANTED;
         if (slot->process.lost_serial == 0)
@@ -139,9 +101,9 @@ bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t s
     message.shard.place = place;
     message.shard.shard = shard;
     message.shard.shards = gw_program_shards(&job->description.options, place.phase);
-    watched w = {.slot = slot, .emitter = emitter};
+    watched w = {.emitter = emitter};
     const program_request request = {
-        .message = &message, .reply = GW_PROGRAM_DONE, .unwanted = is_unwanted, .context = &w};
+        .message = &message, .reply = GW_PROGRAM_DONE, .look = look, .context = &w};
     pthread_mutex_lock(&slot->turn);
     program_outcome outcome = compute(slot, &request, &w, emitter, err);
     if (outcome == PROGRAM_ANSWERED) emit_all(job, slot->process.own.bytes, place.phase, emitter);

@@ -220,7 +220,7 @@ static program_outcome ask_for_part(update *u, program_slot *slot, uint32_t part
     if (outcome != PROGRAM_ANSWERED) return outcome;
     write_totals(job, u->sums, part, slot->process.own.bytes);
     write_totals(job, u->sums, GW_PROGRAM_ALIKE, slot->process.own.bytes);
-    return program_slot_ask(slot, &request, reply, err);
+    return program_slot_ask(slot, u->place.step, GW_INTERRUPT_UPDATE, &request, reply, err);
 }
 
 static bool compute_part(update *u, program_slot *slot, uint32_t part, gw_err *err) {
@@ -400,7 +400,8 @@ static program_outcome ask_leader(program *job, const gw_program_message *messag
     gw_program_message reply;
     program_outcome outcome = PROGRAM_LOST;
     for (int tries = 1; outcome == PROGRAM_LOST && tries <= TRIES_MOST; tries++) {
-        outcome = program_slot_ask(job->leader, &request, &reply, err);
+        outcome = program_slot_ask(job->leader, message->update.place.step, GW_INTERRUPT_UPDATE, &request,
+                                   &reply, err);
         if (outcome == PROGRAM_LOST)
             gw_log(GW_WARN, program_room, "%s: %s", gw_program_kind_name(message->kind), err->text);
     }

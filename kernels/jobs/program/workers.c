@@ -133,6 +133,7 @@ bool program_leader_open(program *job, gw_err *err) {
 
 program_slot *program_slot_open(program *job, gw_err *err) {
     pthread_mutex_lock(&job->lock);
+    pthread_mutex_lock(&job->slots_lock);
     program_slot *slot = make_slot(job, job->leader == NULL, err);
     program_slot **slots = realloc(job->slots, (job->slot_count + 1) * sizeof(program_slot *));
     if (slots != NULL) job->slots = slots;
@@ -143,6 +144,7 @@ program_slot *program_slot_open(program *job, gw_err *err) {
     }
     if (slot != NULL) job->slots[job->slot_count++] = slot;
     if (slot != NULL && slot->leads) job->leader = slot;
+    pthread_mutex_unlock(&job->slots_lock);
     pthread_mutex_unlock(&job->lock);
     return slot;
 }
@@ -210,11 +212,68 @@ program_outcome program_slot_ready(program_slot *slot, gw_err *err) {
     return outcome;
 }
 
-program_outcome program_slot_ask(program_slot *slot, const program_request *request,
-                                 gw_program_message *reply, gw_err *err) {
+/* Requests, and what takes too long. */
+
+/* Notes what the slot is busy with, and whether its process has been asked for it. */
+static void note(program_slot *slot, bool busy, bool asked, uint64_t step, uint32_t shard) {
+    pthread_mutex_lock(&slot->lock);
+    slot->busy = busy;
+    slot->asked = asked;
+    slot->interrupted = false;
+    slot->step = step;
+    slot->shard = shard;
+    pthread_mutex_unlock(&slot->lock);
+}
+
+typedef struct looker {
+    program_slot *slot;
+    const program_request *request;
+} looker;
+
+static program_wait look(void *context) {
+    const looker *l = context;
+    pthread_mutex_lock(&l->slot->lock);
+    bool interrupted = l->slot->interrupted;
+    pthread_mutex_unlock(&l->slot->lock);
+    if (interrupted) return PROGRAM_HANGS;
+    return l->request->look != NULL ? l->request->look(l->request->context) : PROGRAM_GOES_ON;
+}
+
+program_outcome program_slot_ask(program_slot *slot, uint64_t step, uint32_t shard,
+                                 const program_request *request, gw_program_message *reply, gw_err *err) {
+    looker l = {.slot = slot, .request = request};
+    program_request watched = *request;
+    watched.look = look;
+    watched.context = &l;
+    note(slot, true, false, step, shard);
     program_outcome outcome = program_slot_ready(slot, err);
-    if (outcome != PROGRAM_ANSWERED) return outcome;
-    return program_process_ask(&slot->process, request, reply, err);
+    if (outcome == PROGRAM_ANSWERED) {
+        note(slot, true, true, step, shard);
+        outcome = program_process_ask(&slot->process, &watched, reply, err);
+    }
+    note(slot, false, false, step, shard);
+    return outcome;
+}
+
+/* A process that is being started is not interrupted: its program may take as long as it likes up to the
+ * job. */
+static bool interrupt_slot(program_slot *slot, uint64_t step, uint32_t shard) {
+    pthread_mutex_lock(&slot->lock);
+    bool found = slot->busy && slot->step == step && slot->shard == shard;
+    if (found && slot->asked) slot->interrupted = true;
+    pthread_mutex_unlock(&slot->lock);
+    return found;
+}
+
+bool program_interrupt(void *job_pointer, uint64_t step, uint32_t shard) {
+    program *job = job_pointer;
+    bool found = false;
+    if (job->is_alone) return true; /* nobody could replace it, and it may stand at a breakpoint */
+    pthread_mutex_lock(&job->slots_lock);
+    for (uint32_t i = 0; i < job->slot_count; i++) found |= interrupt_slot(job->slots[i], step, shard);
+    if (job->own_leader) found |= interrupt_slot(job->leader, step, shard);
+    pthread_mutex_unlock(&job->slots_lock);
+    return found;
 }
 
 /* The end. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define WATCH_NS      UINT64_C(1000000000)
+#define LEAVING_NS    UINT64_C(100000000) /* between two looks of a peer that has been asked to leave */
 #define FLUSH_NS      UINT64_C(1000000000)
 #define FLUSH_LOOK_NS UINT64_C(2000000)
 
@@ -106,6 +107,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
         gw_reach_seek(node->reach, mail->event.seeds.addrs, mail->event.seeds.count);
     if (kind == GW_EV_REDUCED) atomic_store(&node->reduction.underway, false);
     gw_progress_end(&node->progress, &mail->event);
+    if (kind == GW_EV_LEAVE) gw_progress_leave(&node->progress, node->options->grace_ns);
     gw_node_feed(node, &mail->event);
     if (kind == GW_EV_CLAIM) gw_workers_grant(node->engine.workers, mail->ticket);
     if (kind == GW_EV_REDUCED && brain->frozen_token != 0) {
@@ -177,7 +179,8 @@ static void look_at_work(void *context) {
         gw_peer_status_get(node->brain.peer, &status);
         if (status.has_state) gw_mirror_look(node->mirror, &node->brain.view, &status.best.kept);
     }
-    GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->watchdog, now + WATCH_NS, look_at_work, node, &err));
+    uint64_t next = now + (node->progress.leave_ns != 0 ? LEAVING_NS : WATCH_NS);
+    GW_ASSERT_MEMORY(gw_timer_set(node->loop, &node->watchdog, next, look_at_work, node, &err));
 }
 
 /* On the thread of the loop watch. Other peers expel one whose gossip is silent; from here nothing can be

@@ -5,6 +5,7 @@
 #include "core/os/clock.h"
 #include "tools/godwit/watch/stacks.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -158,7 +159,8 @@ void gw_progress_task(gw_progress *progress, gw_task_kind kind, const gw_action 
                           .skip_update = kind == GW_TASK_APPLY && action->apply.skip_update,
                           .check_state = kind == GW_TASK_APPLY && action->apply.check_state}};
     progress->task[kind] = action->token;
-    progress->moved_ns = gw_now_ns();
+    progress->moved_ns = progress->began_ns[kind] = gw_now_ns();
+    progress->task_step[kind] = action->step;
     if (kind == GW_TASK_PROBE) progress->probed = action->probe.shard;
     gw_helper_give(progress->compute, run_given, g);
 }
@@ -167,7 +169,9 @@ void gw_progress_end(gw_progress *progress, const gw_event *event) {
     for (int kind = 0; kind < GW_TASKS; kind++) {
         if (event->kind != tasks[kind].ended) continue;
         progress->moved_ns = gw_now_ns();
-        if (event->token == progress->task[kind]) progress->task[kind] = 0;
+        if (event->token != progress->task[kind]) continue;
+        progress->task[kind] = 0;
+        progress->task_ns[kind] = progress->moved_ns - progress->began_ns[kind];
     }
     gw_request_kind kind = request_ended_by(event->kind);
     if (kind == GW_REQUESTS) return;
@@ -176,6 +180,47 @@ void gw_progress_end(gw_progress *progress, const gw_event *event) {
     if (event->token == pending->token) pending->token = 0;
     /* Tasks that were given after the LOAD begin now. */
     if (kind == GW_REQUEST_LOAD) progress->moved_ns = pending->moved_ns;
+}
+
+/* Has a job that can interrupt a task do so, which is then timed anew. */
+static bool interrupt(gw_progress *progress, gw_task_kind kind) {
+    const gw_job_type *type = progress->type;
+    uint64_t step = progress->task_step[kind];
+    if ((kind != GW_TASK_COMMIT && kind != GW_TASK_APPLY) || type->interrupt == NULL ||
+        !type->interrupt(progress->job, step, GW_INTERRUPT_UPDATE))
+        return false;
+    gw_log(GW_WARN, "node",
+           "%s step %" PRIu64 " has made no progress for %.0f s and seems to hang (--hang-timeout)",
+           kind == GW_TASK_COMMIT ? "what comes after" : "the update of", step,
+           (double)(progress->dog.looked_ns - progress->moved_ns) * 1e-9);
+    progress->moved_ns = progress->dog.looked_ns;
+    return true;
+}
+
+enum {
+    LEAVE_MULTIPLE = 4
+}; /* a task that takes so many times as long as the one before it holds a leaving peer up */
+
+/* Whether the task holds this peer up, which has been asked to leave and has `eighths` of its time behind it. */
+static bool holds_up(const gw_progress *progress, gw_task_kind kind, uint64_t eighths) {
+    uint64_t now_ns = progress->dog.looked_ns, began_ns = progress->began_ns[kind];
+    if (progress->leave_ns == 0 || now_ns < progress->leave_ns + progress->grace_ns / 8 * eighths)
+        return false;
+    return now_ns > began_ns + LEAVE_MULTIPLE * progress->task_ns[kind];
+}
+
+/* Whether a task has failed, as it hangs, or as it hung and holds up this peer, which leaves. What can be begun anew
+ * is, before. */
+static bool has_failed(gw_progress *progress, gw_task_kind kind, uint64_t usual_ns) {
+    if (gw_watchdog_hangs(&progress->dog, progress->moved_ns, usual_ns)) return !interrupt(progress, kind);
+    if (progress->interrupted) return holds_up(progress, kind, 6);
+    progress->interrupted = holds_up(progress, kind, 3) && interrupt(progress, kind);
+    return false;
+}
+
+void gw_progress_leave(gw_progress *progress, uint64_t grace_ns) {
+    if (progress->leave_ns == 0) progress->leave_ns = gw_now_ns();
+    progress->grace_ns = grace_ns;
 }
 
 /* Tells the brain of the first task that hangs, if any, and returns whether there is one. `usual_ns` is
@@ -187,7 +232,7 @@ static bool report_hanging_task(gw_progress *progress, uint64_t usual_ns) {
         if (progress->task[kind] == 0 || behind_load) continue;
         /* The duration of effects has nothing to do with that of shards. */
         uint64_t usual = kind == GW_TASK_COMMIT ? 0 : usual_ns;
-        if (!gw_watchdog_hangs(&progress->dog, progress->moved_ns, usual)) continue;
+        if (!has_failed(progress, (gw_task_kind)kind, usual)) continue;
         progress->hangs = true;
         gw_progress_log_stacks(progress, "gw-compute");
         gw_progress_log_stacks(progress, "gw-worker");

@@ -1,11 +1,11 @@
 /* What this node has been asked for and has not ended yet, and whether it makes progress.
  *
  * Requests (LOAD, SAVE, MANIFEST, PERSIST) depend on disks and on other peers. The brain hears of their
- * progress, and decides about those that make none. Tasks of the compute helper
- * (tools/godwit/work/engine.h) that make no progress have failed, as other peers may wait for them for as
- * long as this peer lives: the brain hears the failure. A reduction that hangs where it waits for no other
- * peer, or a data thread that hangs, ends this peer. A look-up for another peer that the disk does not
- * answer is logged.
+ * progress, and decides about those that make none. Tasks of the compute helper (tools/godwit/work/engine.h)
+ * that make no progress are interrupted where the job can do that, which then begins them anew or has them
+ * fail. Others have failed, as other peers may wait for them for as long as this peer lives: the brain hears
+ * the failure. A reduction that hangs where it waits for no other peer, or a data thread that hangs, ends
+ * this peer. A look-up for another peer that the disk does not answer is logged.
  *
  * Threads: the loop's. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_PROGRESS_H
@@ -51,6 +51,8 @@ typedef struct gw_progress {
     gw_helper *compute;
     gw_helper *stacks; /* logs where threads hang; waits half a second for each thread that takes no signal */
     gw_mailbox *mail;
+    const gw_job_type *type;
+    void *job; /* opened */
     gw_watchdog dog;
     gw_pending pending[GW_REQUESTS];
     uint64_t load_step;       /* step of the state of the latest LOAD */
@@ -59,6 +61,11 @@ typedef struct gw_progress {
     bool hangs;               /* a helper or a data thread hangs: closing must not wait for it */
     uint64_t computed, saved; /* counters of progress at the last look */
     uint64_t moved_ns;        /* when any of the tasks made progress last */
+    uint64_t task_step[GW_TASKS];
+    uint64_t task_ns[GW_TASKS];  /* how long the last task of each kind took; 0: none has ended */
+    uint64_t began_ns[GW_TASKS]; /* when the latest task of each kind was given */
+    uint64_t leave_ns, grace_ns; /* when this peer was asked to leave, 0: it was not; and --grace */
+    bool interrupted;            /* the job has interrupted a task since then */
 } gw_progress;
 
 /* Notes a request that an action makes, and one that an event ends; other kinds are ignored. */
@@ -70,6 +77,11 @@ void gw_progress_task(gw_progress *progress, gw_task_kind kind, const gw_action 
 
 /* To be called once a second, after gw_watchdog_look. */
 void gw_progress_look(gw_progress *progress);
+
+/* This peer is asked to leave, and has `grace_ns` for it. A task that is under way from then on, and takes
+ * much longer than the one before it, is begun anew when three eighths of that time are over, where the
+ * job can interrupt it, and then has failed when six are. */
+void gw_progress_leave(gw_progress *progress, uint64_t grace_ns);
 
 /* Whether, at the last look, a helper or a thread of this peer hung: closing must not wait for it. */
 bool gw_progress_hangs(const gw_progress *progress);

@@ -347,6 +347,8 @@ static void connect_parts(gw_node *node) {
     reduction->time_scale_percent = options->time_scale_percent;
     progress->node = node;
     progress->engine = &node->engine;
+    progress->type = node->options->job;
+    progress->job = node->job.instance;
     progress->reduction = reduction;
     progress->compute = node->compute;
     progress->stacks = node->stacks;

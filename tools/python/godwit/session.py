@@ -7,6 +7,7 @@ own, with this process as the worker: ``GODWIT_SEED``, ``GODWIT_THREADS`` and ``
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import platform
 import shlex
@@ -34,6 +35,25 @@ _VARIABLE = "GODWIT_WORKER_FD"
 def die_with_parent() -> None:
     """Has the kernel kill this process when its parent ends."""
     ctypes.CDLL(None, use_errno=True).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+
+
+_ASKS_WHERE = signal.SIGUSR2
+"""By this signal a peer asks a process that it ends, as it hangs, where it is."""
+
+
+def tell_where() -> None:
+    """Has this process print its stack on descriptor 2 where it ends by a fault, such as a write to the state, or as
+    it hangs: the peer names the place. ``sys.stderr`` may be anything."""
+    try:
+        faulthandler.enable(2, all_threads=False)
+        faulthandler.register(_ASKS_WHERE, 2, all_threads=False, chain=True)
+    except (OSError, ValueError, RuntimeError):
+        pass  # there is nowhere to print it
+
+
+def tell_no_more() -> None:
+    """The script goes on behind the job, and may use the signal itself."""
+    faulthandler.unregister(_ASKS_WHERE)
 
 
 def _about() -> str:
@@ -106,6 +126,7 @@ def begin() -> None:
     global session
     number = os.environ.pop(_VARIABLE, "")
     if number:
+        tell_where()
         session = Session(Tie(int(number)))
         settings.seed = session.welcome.seed
         settings.threads = session.welcome.threads

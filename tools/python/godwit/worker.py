@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import abc
-import faulthandler
 import gc
 import mmap
 import os
@@ -22,7 +21,7 @@ from .protocol import (
     After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
     done, error_message,
 )  # fmt: skip
-from .session import Session, die_with_parent
+from .session import Session, die_with_parent, tell_no_more, tell_where
 
 
 class Arenas:
@@ -131,12 +130,12 @@ class _Server:
         if not self._session.is_fork:
             for said in self._program.description.messages():
                 self._tie.send(said)
-        if not faulthandler.is_enabled():
-            faulthandler.enable()  # a write to the state is a fault that names its line
+        tell_where()  # once more, as the script may have had its own way meanwhile
         while self._finish is None:
             message, fds = self._receive()
             self._answer(message, fds)
         gc.unfreeze()
+        tell_no_more()
         return self._finish
 
     def _receive(self) -> Tuple[Reader, List[int]]:
