@@ -123,7 +123,7 @@ Test(program, a_worker_that_hangs_is_ended_and_what_it_computed_is_computed_agai
         "the update of step 5 has made no progress",
         "and seems to hang (--hang-timeout)",
         "AFTER: worker",
-        "the end of the update of step 8: worker",
+        "the end of step 8: worker",
         "has been busy with it for too long (--hang-timeout); it is computed again",
         NULL};
     survive("after@4:hang,part@5:hang,shard@6:hang,once@7:hang", "--workers 2 --hang-timeout 1s", words);
