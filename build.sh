@@ -29,6 +29,8 @@ usage: ./build.sh [COMMAND]
 
   (none)     install what is missing, make a release build: build/godwit
   demo       four peers on this machine, two of them killed; under half a minute
+  wheel      make dist/: a wheel for pip install, which has the program, its
+             libraries and the Python module in it, and an sdist
   test       build and run the tests, a short search of all fuzzers among them
   test all   the same, and the suites that take too long for every change;
              before a release
@@ -302,6 +304,67 @@ chaos() {
     exec python3 tools/chaos/chaos.py --binary build/godwit "$@"
 }
 
+# wheel_tools: a Python with what makes wheels, in build-wheel/tools.
+wheel_tools() {
+    local place=build-wheel/tools list=tools/python/requirements.txt
+    if cmp -s "$list" "$place/installed.txt"; then return 0; fi
+    python3 -c 'import ensurepip' 2>/dev/null || need python3-venv
+    rm -rf "$place"
+    { python3 -m venv "$place" && "$place/bin/pip" --quiet --disable-pip-version-check install -r "$list"; } >&2 ||
+        die "wheel: the packages of $list cannot be installed from PyPI"
+    cp "$list" "$place/installed.txt"
+}
+
+# copy_tree FOLDER: a copy of the tree as git knows it, or of all of it in an sdist, with pyproject.toml at its top.
+copy_tree() {
+    local version
+    version=$(sed -n 's/^project(godwit VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
+    mkdir -p "$1"
+    if [ -e .git ]; then
+        git ls-files -z | while IFS= read -r -d '' file; do
+            if [ -e "$file" ]; then printf '%s\0' "$file"; fi
+        done | tar --null -T - -c | tar -x -C "$1"
+    else
+        tar -c --exclude=__pycache__ --exclude='./build*' --exclude=./dist --exclude=./PKG-INFO . | tar -x -C "$1"
+    fi
+    sed "s/@VERSION@/$version/" tools/python/pyproject.toml.in >"$1/pyproject.toml"
+}
+
+# The wheel is made of the sdist, in folders of its own; its bytes depend on the tree, the system's packages and
+# requirements.txt alone.
+wheel() {
+    need "${build_packages[@]}" binutils
+    local work=$PWD/build-wheel made
+    mkdir -p build-wheel
+    exec 7>build-wheel/lock
+    flock 7
+    wheel_tools
+    rm -rf build-wheel/{source,made,repaired}
+    copy_tree build-wheel/source
+    say "building the program from a clean copy of the tree: some minutes on two cores"
+    export SOURCE_DATE_EPOCH=1580601600 # of all files in the packages
+    local PATH=$work/tools/bin:$PATH # auditwheel calls patchelf
+    python -m build --no-isolation --outdir build-wheel/made build-wheel/source >build-wheel/build.log 2>&1 || {
+        cat build-wheel/build.log >&2
+        die "the wheel cannot be built"
+    }
+    auditwheel repair --wheel-dir build-wheel/repaired build-wheel/made/*.whl >build-wheel/auditwheel.log 2>&1 || {
+        cat build-wheel/auditwheel.log >&2
+        die "auditwheel cannot make the wheel one for other machines"
+    }
+    mv build-wheel/made/*.tar.gz build-wheel/repaired
+    twine check --strict build-wheel/repaired/* >build-wheel/twine.log 2>&1 || {
+        cat build-wheel/twine.log >&2
+        die "the metadata of the packages are not as an index wants them"
+    }
+    mkdir -p dist
+    rm -f dist/godwit-*
+    mv build-wheel/repaired/* dist
+    rm -rf build-wheel/{source,made,repaired}
+    for made in dist/godwit-*; do say "built $made"; done
+    say "try it: python3 -m venv env && env/bin/pip install dist/*.whl && env/bin/godwit --help"
+}
+
 demo() {
     release godwit
     exec python3 tools/lab/demo.py build/godwit
@@ -329,7 +392,7 @@ lab() {
 
 command=${1-build}
 case $command in
-build | demo | coverage | clean | help)
+build | demo | wheel | coverage | clean | help)
     [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
     ;;
 test | lint)
@@ -348,6 +411,7 @@ build)
     say "built build/godwit; try ./build.sh demo, or build/godwit --help"
     ;;
 demo) demo ;;
+wheel) wheel ;;
 test) run_test_command "${2-}" ;;
 lint)
     shift
@@ -378,7 +442,7 @@ lab)
     shift
     lab "$@"
     ;;
-clean) rm -rf build build-asan build-tsan build-fuzz build-cov build-lint build-sim ;;
+clean) rm -rf build build-asan build-tsan build-fuzz build-cov build-lint build-sim build-wheel dist ;;
 help | --help | -h) usage ;;
 *) misused "there is no command '$command'" ;;
 esac

@@ -244,6 +244,7 @@ Test(cli, every_help_fits_a_terminal) {
                                         "run digits --help",
                                         "run gpt --help",
                                         "help status",
+                                        "check --help",
                                         "stop --help",
                                         "keygen --help",
                                         "new-job --help",

@@ -102,6 +102,13 @@ _godwit_table() {
             kinds[--tokenizer]='dir'
         fi
         ;;
+    check)
+        offered+=' --python= -p --seed= -s --help --usage'
+        kinds[--python]='file'
+        kinds[-p]='file'
+        kinds[--seed]='any'
+        kinds[-s]='any'
+        ;;
     devices)
         offered+=' --rdma-device= -d --gid-index= -g --gpus -G --json -j --help --usage'
         kinds[--rdma-device]='any'
@@ -385,11 +392,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
@@ -410,6 +417,7 @@ _godwit() {
         case $command,$COMP_CWORD in
         run,2) kind='job digits gpt program synthetic' ;;
         bench,2) kind='words allreduce steal write aead accumulate checkpoint digits gpu gpt' ;;
+        check,*) kind='file' ;;
         keygen,*) kind='file' ;;
         inspect,*) kind='file' ;;
         prune,*) kind='dir' ;;

@@ -15,6 +15,7 @@ end
 
 complete -c godwit -f
 complete -c godwit -n '__godwit_at 1' -a bench -d 'measure parts of Godwit'
+complete -c godwit -n '__godwit_at 1' -a check -d 'find what in a Python program is not pure'
 complete -c godwit -n '__godwit_at 1' -a devices -d 'list GPUs and RDMA devices'
 complete -c godwit -n '__godwit_at 1' -a export -d 'write the tensors of a checkpoint as safetensors'
 complete -c godwit -n '__godwit_at 1' -a force-view -d 'let peers that are no majority go on'
@@ -30,7 +31,7 @@ complete -c godwit -n '__godwit_at 1' -a status -d 'show what a running peer kno
 complete -c godwit -n '__godwit_at 1' -a stop -d 'stop the whole job after a checkpoint'
 complete -c godwit -n '__godwit_at 1' -a tokenize -d 'convert texts to token shards'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'bench devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize'
+complete -c godwit -n '__godwit_at 2 help' -a 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -99,6 +100,12 @@ complete -c godwit -n '__godwit_is bench gpt' -l vocab -x -d 'The number of diff
 complete -c godwit -n '__godwit_is bench gpt' -l warmup -x -d 'Updates until the learning rate has reached its height'
 complete -c godwit -n '__godwit_is bench gpt' -l weight-decay -x -d 'The weight decay, of matrices only'
 complete -c godwit -n '__godwit_is bench gpt' -l workers -x -d 'The number of worker threads'
+
+complete -c godwit -n '__godwit_is check' -F
+complete -c godwit -n '__godwit_is check' -s p -l python -r -F -d 'The Python that runs the program'
+complete -c godwit -n '__godwit_is check' -s s -l seed -x -d 'The job\'s seed'
+complete -c godwit -n '__godwit_is check' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is check' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is devices' -s d -l rdma-device -x -d 'Choose this RDMA device'
 complete -c godwit -n '__godwit_is devices' -s g -l gid-index -x -d 'Choose this GID of it'

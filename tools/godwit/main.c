@@ -19,6 +19,7 @@ static const struct {
     int (*main)(int argc, char **argv);
 } commands[] = {
     {"run", (char[]){"godwit run"}, gw_run_main},
+    {"check", (char[]){"godwit check"}, gw_check_main},
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
@@ -42,6 +43,7 @@ static void print_help(FILE *out) {
           "\n"
           "  godwit run JOB [OPTION...]   run one peer: digits, gpt, program, synthetic,\n"
           "                               train.py, ./mine.so\n"
+          "  godwit check FILE.py         find what in a Python program is not pure\n"
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
           "  godwit stop [--dir DIR]      save a checkpoint and stop the whole job\n"
           "  godwit force-view [--dir DIR]  go on without a majority of the peers\n"

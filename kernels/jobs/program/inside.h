@@ -54,6 +54,8 @@ void program_output_close(program_output *output); /* NULL is allowed */
 
 typedef struct program_command {
     const char *file; /* what is executed: Python, or the program itself */
+    const char
+        *origin; /* where the choice of Python comes from, for people; NULL: the program is no script */
     char **argv, **environment;
     char *text; /* which argv points into */
     char settings[16][64];
@@ -62,6 +64,9 @@ typedef struct program_command {
 /* `args` is the value of --args; `python` and `args` may be NULL. `file` and `python` outlive the object. */
 bool program_command_make(program_command *command, const char *file, const char *python, const char *args,
                           uint32_t threads, gw_err *err);
+/* Adds to an error that a missing Python, or a module that this Python lacks, has caused which Python it is and
+ * what to do. Other errors stay. */
+void program_command_explain(const program_command *command, gw_err *err);
 void program_command_free(program_command *command);
 
 /* A sealed memory file. `bytes` may be 0. */

@@ -242,6 +242,7 @@ static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
     if (good && program_first_start(job, err) != PROGRAM_ANSWERED) {
         good = false;
         if (err->code == GW_E_PEER) gw_fail_in(err, "%s does not describe a job", job->file);
+        program_command_explain(&job->command, err);
     }
     good = good && list_tensors(job, err) && order_parts(job, err) && write_identity(job, err) &&
            open_memory(job, err) && program_leader_open(job, err);

@@ -13,6 +13,11 @@ enum { GW_PROGRAM_THREADS_MOST = 1024 }; /* --threads */
 /* Whether a file is a Python script, by its name: "train.py". */
 bool gw_program_is_script(const char *file);
 
+/* The Python that runs scripts: `named` by --python if it is not NULL, or the one that godwit was installed with
+ * (GODWIT_PYTHON, which the command of the Python package sets), or the first on the PATH. *origin becomes which
+ * of these it is, for messages: "which --python names". Both are borrowed. */
+const char *gw_program_python(const char *named, const char **origin);
+
 /* Appends one argument of the program to the value of --args, in which spaces separate arguments, a
  * backslash keeps the character that follows it, and two quotes ('') are an argument without characters.
  * Returns a new string, which the caller frees; NULL where memory is short. `args` may be NULL, and is

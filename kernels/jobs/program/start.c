@@ -31,7 +31,8 @@ static bool is_taken(const char *entry) {
                                            "ONEDNN_MAX_CPU_ISA=",
                                            "DNNL_MAX_CPU_ISA=",
                                            "GODWIT_WORKER_FD=",
-                                           "GODWIT_PROGRAM_FD="};
+                                           "GODWIT_PROGRAM_FD=",
+                                           "GODWIT_PYTHON="};
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
         if (strncmp(entry, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;
@@ -128,12 +129,20 @@ static void split_arguments(char *text, char **argv, size_t first) {
     }
 }
 
+const char *gw_program_python(const char *named, const char **origin) {
+    const char *installed = getenv("GODWIT_PYTHON");
+    *origin = "which --python names";
+    if (named != NULL) return named;
+    bool is_installed = installed != NULL && installed[0] != '\0';
+    *origin = is_installed ? "which godwit was installed with (GODWIT_PYTHON)" : "the first on the PATH";
+    return is_installed ? installed : "python3";
+}
+
 bool program_command_make(program_command *command, const char *file, const char *python, const char *args,
                           uint32_t threads, gw_err *err) {
     *command = (program_command){0};
     bool script = python != NULL || gw_program_is_script(file);
-    const char *installed = getenv("GODWIT_PYTHON");
-    if (script && python == NULL) python = installed != NULL && installed[0] != '\0' ? installed : "python3";
+    if (script) python = gw_program_python(python, &command->origin);
     size_t length = args != NULL ? strlen(args) : 0, count = 0;
     command->text = malloc(length + 2);
     command->argv = calloc(length / 2 + 5, sizeof *command->argv);
@@ -145,6 +154,20 @@ bool program_command_make(program_command *command, const char *file, const char
     command->argv[count++] = (char *)(uintptr_t)file;
     split_arguments(command->text, command->argv, count);
     return make_environment(command, threads, err);
+}
+
+void program_command_explain(const program_command *command, gw_err *err) {
+    const gw_err why = *err;
+    if (command->origin == NULL) return;
+    if (why.code == GW_E_NOTFOUND)
+        gw_fail(err, why.code, "%s: it is the Python that runs the script, %s; name another with --python",
+                why.text, command->origin);
+    else if (strstr(why.text, "ModuleNotFoundError") != NULL)
+        gw_fail(
+            err, why.code,
+            "%s; the Python is '%s', %s: install the module there ('%s -m pip install ...'), or name another "
+            "Python with --python",
+            why.text, command->file, command->origin, command->file);
 }
 
 void program_command_free(program_command *command) {

@@ -5,6 +5,7 @@
 #define GODWIT_TOOLS_GODWIT_COMMAND_COMMANDS_H
 
 int gw_run_main(int argc, char **argv);        /* run a peer of a job */
+int gw_check_main(int argc, char **argv);      /* find what in a Python program is not pure */
 int gw_status_main(int argc, char **argv);     /* ask the peer that runs in a directory */
 int gw_stop_main(int argc, char **argv);       /* save a checkpoint and stop the whole job */
 int gw_force_view_main(int argc, char **argv); /* go on without a majority */

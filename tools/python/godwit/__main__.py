@@ -1,17 +1,23 @@
-"""``python -m godwit check SCRIPT [ARGUMENT...]``."""
+"""``python -m godwit``: the command ``godwit``, and the check, which is this module's own."""
 from __future__ import annotations
 
 import sys
 
-from . import check
+import godwit_command
+
+from . import check, pin, session
+from .errors import Error
 
 
 def main() -> int:
-    """Runs the command that is named first."""
-    if sys.argv[1:2] != ["check"]:
-        print("usage: python -m godwit check [--seed N] SCRIPT [ARGUMENT...]", file=sys.stderr)
-        return 2
-    return check.main(sys.argv[2:])
+    """Runs the command line."""
+    if sys.argv[1:2] == ["check"]:
+        return check.main(sys.argv[2:])
+    try:
+        program = session.find_binary()
+    except Error as error:
+        sys.exit(f"godwit: {error}")
+    godwit_command.become(program, sys.argv[1:], pin.given)
 
 
 if __name__ == "__main__":

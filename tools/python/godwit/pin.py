@@ -26,6 +26,9 @@ _TAKEN = (
 
 _loaded_before: List[str] = []
 
+given: Dict[str, str] = {}
+"""The environment before it was pinned, for programs that are started as if this one were not there."""
+
 
 def _is_taken(name: str) -> bool:
     return any(name.startswith(t) if t.endswith("_") else name == t for t in _TAKEN)
@@ -61,6 +64,7 @@ def environment(threads: int) -> Dict[str, str]:
 
 def alone(threads: int) -> None:
     """Sets the environment of this process as a peer sets that of its workers."""
+    given.update(os.environ)
     _loaded_before.extend(name for name in ("torch", "numpy") if name in sys.modules)
     for name in [n for n in os.environ if _is_taken(n)]:
         del os.environ[name]

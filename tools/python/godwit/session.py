@@ -65,10 +65,32 @@ def _about() -> str:
     return clipped(", ".join(found), 200)
 
 
+def _parent() -> str:
+    """The program of this process's parent."""
+    try:
+        return os.readlink(f"/proc/{os.getppid()}/exe")
+    except OSError:
+        return "godwit"
+
+
+def build_difference(build: str, program: str) -> str:
+    """Why this module does not fit a peer, whose program is of a build; empty where it does. A module that has no
+    build, as that of a tree, fits every program of its protocol."""
+    if not BUILD or not build or build == BUILD:
+        return ""
+    folder = Path(__file__).resolve().parent
+    return (
+        f"the program {program} is of build {build}, the module {folder} of build {BUILD}, and they must be of one: "
+        f"run the module's own program ({folder / 'bin' / 'godwit'}), or name with --python a Python that has the "
+        "module of that program"
+    )
+
+
 class Session:
     """A tie and what the peer has said on it."""
 
-    def __init__(self, tie: Tie) -> None:
+    def __init__(self, tie: Tie, program: str = "") -> None:
+        """``program`` is that of the peer; empty: this process's parent is the peer."""
         self.tie = tie
         try:
             message, _ = tie.receive()
@@ -80,12 +102,8 @@ class Session:
             sys.exit(f"godwit: {error}")
         except EOFError:
             os._exit(0)
-        build = self.welcome.build
-        if BUILD and build and build != BUILD:
-            text = (
-                f"the godwit program is build {build}, but the module that {sys.executable} has is build {BUILD}: "
-                "install the same release of both"
-            )
+        text = build_difference(self.welcome.build, program or _parent())
+        if text:
             tie.send(error_message(Fault.REFUSED, "", 0, text))
             sys.exit(f"godwit: {text}")
         tie.send(Writer(Kind.HELLO).put("I", os.getpid()).text(BUILD).text(_about()))
@@ -184,13 +202,13 @@ class Alone:
             command, pass_fds=[theirs.fileno()], env=environment, preexec_fn=die_with_parent
         )
         theirs.close()
-        self.session = self._welcome(ours)
+        self.session = self._welcome(ours, command[0])
 
-    def _welcome(self, ours: socket.socket) -> Session:
+    def _welcome(self, ours: socket.socket, program: str) -> Session:
         """Waits for WELCOME, or for the peer's end."""
         if not ours.recv(1, socket.MSG_PEEK):
             sys.exit(self._peer.wait() or 1)
-        return Session(Tie(ours.detach()))
+        return Session(Tie(ours.detach()), program)
 
     def end(self) -> None:
         """Waits for the end of the peer. Exits with its status where that is not 0."""

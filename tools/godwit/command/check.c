@@ -1,0 +1,107 @@
+/* `godwit check FILE.py` becomes the Python that `godwit run FILE.py` would use, with the check of the module
+ * godwit (tools/python/godwit/check.py). */
+#include "kernels/jobs/program/program.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char check_doc[] =
+    "Computes a few shards of a Python program's job, and updates, in several processes and in several "
+    "orders, "
+    "and compares the bytes. Where they differ it says in what, and which lines of the program may cause "
+    "it.\v"
+    "As for 'godwit run', the program's own arguments stand behind --.\n\n"
+    "The exit code is 0 where nothing was found, 1 where something was, and 2 where the program could not be "
+    "checked. What was found is wrong; a program in which nothing was found may still be impure in what "
+    "those "
+    "shards do not reach. On a flock, 'godwit run --verify 1%' goes on checking.";
+
+static const struct argp_option check_options[] = {
+    {"python", 'p', "FILE", 0, "The Python that runs the program; default: as 'godwit run'", 0},
+    {"seed", 's', "N", 0, "The job's seed; default: 1", 0},
+    {0},
+};
+
+typedef struct options {
+    const char *python, *seed, *file;
+    char **arguments; /* of the program, which end with NULL */
+} options;
+
+static error_t parse_check(int key, char *arg, struct argp_state *state) {
+    options *o = state->input;
+    switch (key) {
+    case 'p':
+        if (arg[0] == '\0') argp_error(state, "--python: the name is empty");
+        o->python = arg;
+        return 0;
+    case 's':
+        (void)gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
+        o->seed = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!gw_program_is_script(arg)) argp_error(state, "'%s' is no Python program: give a FILE.py", arg);
+        o->file = arg;
+        o->arguments = &state->argv[state->next];
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_END:
+        if (o->file == NULL) argp_error(state, "give the FILE.py to check");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+/* What Python runs. Its first argument says where the choice of Python comes from. The folder in which the command
+ * is given holds no modules of the check. */
+static char code[] = "import importlib.util, sys\n"
+                     "origin = sys.argv.pop(1)\n"
+                     "sys.path[:] = [place for place in sys.path if place]\n"
+                     "if importlib.util.find_spec('godwit') is None:\n"
+                     "    print(f'godwit check: the Python {sys.executable}, {origin}, has no module godwit: "
+                     "install it there, '\n"
+                     "          'or name another Python with --python', file=sys.stderr)\n"
+                     "    sys.exit(2)\n"
+                     "from godwit import check\n"
+                     "sys.exit(check.main(sys.argv[1:]))\n";
+
+/* Becomes Python. Returns where that fails. */
+static void become(const options *o, const char *python, const char *origin) {
+    size_t given = 0, count = 0;
+    while (o->arguments[given] != NULL) given++;
+    char **argv = calloc(given + 9, sizeof *argv);
+    if (argv == NULL) {
+        errno = ENOMEM;
+        return;
+    }
+    const char *first[] = {python, "-c", code, origin, o->seed != NULL ? "--seed" : NULL, o->seed};
+    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
+        if (first[i] != NULL) argv[count++] = (char *)(uintptr_t)first[i];
+    argv[count++] = (char *)(uintptr_t)o->file;
+    memcpy(argv + count, o->arguments, given * sizeof *argv);
+    (void)execvp(python, argv);
+    free(argv);
+}
+
+int gw_check_main(int argc, char **argv) {
+    options o = {.file = NULL};
+    struct argp argp = {check_options, parse_check, "FILE.py [-- ARGUMENT...]", check_doc, NULL, NULL, NULL};
+    gw_argp_parse(&argp, argc, argv, &o);
+    const char *origin, *python = gw_program_python(o.python, &origin);
+    become(&o, python, origin);
+    if (errno == ENOENT)
+        fprintf(stderr, "%s: there is no Python '%s', %s; name another with --python\n", argv[0], python,
+                origin);
+    else
+        fprintf(stderr, "%s: cannot start '%s', the Python %s: %s\n", argv[0], python, origin,
+                strerror(errno));
+    return 2;
+}
