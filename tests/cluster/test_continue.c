@@ -90,15 +90,14 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     cr_expect_str_eq(lab_state(l, branch, "done"), right);
     cr_expect_eq(lab_number(lab_last(branch, "resumed"), "step"), 45);
     /* From another directory, at a step that is not the newest. */
-    expect_refused(l, "two", with(whole, "--continue ../nowhere", more),
-                   "../nowhere holds no checkpoint to go on from");
+    expect_refused(l, "two", with(whole, "--continue ../nowhere", more), "there is no directory ../nowhere");
     snprintf(more, sizeof more, "%s --continue %s@27", whole, branch->dir);
     lab_peer *other = lab_start(l, "two", NULL, more);
     cr_expect_str_eq(lab_state(l, other, "done"), right);
     /* What the directory tells of the job: where it went on from, and the command to type again. */
     expect_refused(l, "two", with(whole, "--continue --seed 2", more), "--updates: the training has 40");
     expect_refused(l, "two", with(whole, "--continue @5", more),
-                   "no such checkpoint of the job gpt; it holds those of");
+                   "no checkpoint of the job gpt at step 5; there is one of step 45");
     expect_refused(
         l, "two", with(gpt(l, 60, longer), "--continue --channels 16", more),
         "the tensor wte.weight is f32 [256, 8] in the state of step 45, and f32 [256, 16] in this job");
@@ -144,6 +143,53 @@ Test(continue_run, peers_agree_where_they_go_on) {
     }
     lab_flock(l, 3, with(whole, "--continue", more), peers);
     for (int i = 0; i < 3; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), right, "peer %d", i);
+    lab_close(l);
+}
+
+#define DIGITS "digits --hidden 8 --samples 600 --workers 1 --checkpoint-every 1 --keep 20"
+
+/* The first digits of the id of the job that a peer has run, with `before` and `behind` around them. */
+static const char *named(const lab_peer *peer, const char *before, const char *behind, char text[TEXT]) {
+    snprintf(text, TEXT, "%s%.8s%s", before, lab_text(lab_last(peer, "start"), "job_id"), behind);
+    return text;
+}
+
+/* A directory with several jobs is refused by the nearest of them, in the words that --continue takes. The value
+ * of --continue is looked at when its job exists, too, and what it may mean is asked. */
+Test(continue_run, the_value_names_what_it_means_and_is_looked_at) {
+    char part[TEXT], value[TEXT], moved[2 * LAB_PATH];
+    lab *l = lab_open();
+    lab_peer *parent = lab_start(l, "one", NULL, DIGITS " --epochs 6");
+    lab_state(l, parent, "done");
+    lab_state(l, lab_start(l, "one", NULL, DIGITS " --epochs 6 --seed 7 --fresh"), "done");
+    expect_refused(l, "one", DIGITS " --epochs 6 --lr 0.02",
+                   named(parent, "2 other jobs; the nearest is ", ", at step 18 (lr=0.01, here 0.02)", part));
+    expect_refused(l, "one", DIGITS " --epochs 6 --lr 0.02",
+                   named(parent, "go on from its state by --continue=@", ":,", part));
+    expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --continue=@18", "2 jobs in ");
+    named(parent, DIGITS " --epochs 8 --lr 0.02 --continue=@", ":", value);
+    lab_peer *branch = lab_start(l, "one", NULL, value);
+    lab_state(l, branch, "done");
+    cr_expect_eq(lab_number(lab_last(branch, "continue"), "step"), 18);
+    expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --continue=nodir", "there is no directory nodir");
+    expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --continue=@zz:18",
+                   "'@zz:18' is neither @STEP nor");
+    expect_refused(
+        l, "one", DIGITS " --epochs 8 --lr 0.02",
+        named(parent, "was begun by --continue, from step 18 of job ", ", and differs in nothing", part));
+    expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --samples 606 --continue",
+                   "is another one: samples=600, here 606");
+    expect_refused(
+        l, "one", DIGITS " --epochs 9 --optimizer sgd --continue",
+        "layer2.weight.v f32 [8, 10], which this job has not. Options of that job that differ here: ");
+    /* The very command resumes although the parent's directory is gone, and another one does not. */
+    snprintf(value, sizeof value, DIGITS " --epochs 9 --lr 0.05 --continue %.200s@24", parent->dir);
+    lab_state(l, lab_start(l, "two", NULL, value), "done");
+    snprintf(moved, sizeof moved, "%s.moved", parent->dir);
+    cr_assert_eq(rename(parent->dir, moved), 0);
+    lab_state(l, lab_start(l, "two", NULL, value), "done");
+    expect_refused(l, "two", DIGITS " --epochs 9 --lr 0.05 --continue nodir@24",
+                   "there is no directory nodir");
     lab_close(l);
 }
 

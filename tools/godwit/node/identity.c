@@ -45,21 +45,6 @@ static const char *value_of(const gw_param *params, uint32_t count, const char *
 /* How the names of lines begin whose values are digests of files (core/godwit.h, gw_plan.identity). */
 static const char file_prefix[] = "file:";
 
-/* Writes one difference, unless MOST_NAMED are written, and counts it. */
-static void write_difference(FILE *out, uint32_t *differ, const char *name, const char *theirs,
-                             const char *here) {
-    if ((*differ)++ >= MOST_NAMED) return;
-    const char *separator = *differ == 1 ? "" : "; ";
-    const char *digest = gw_identity_digest_text(name);
-    if (digest != NULL)
-        fprintf(out, "%s%s", separator, digest);
-    else if (strncmp(name, file_prefix, sizeof file_prefix - 1) == 0 && theirs != NULL && here != NULL)
-        fprintf(out, "%sthe file %s differs", separator, name + sizeof file_prefix - 1);
-    else
-        fprintf(out, "%s%s=%s, here %s", separator, name, theirs ? theirs : "not given",
-                here ? here : "not given");
-}
-
 /* Splits the text of an identity into names and values. The caller frees the list, which points into the
  * text. */
 static gw_param *split_identity(char *text, uint32_t *count) {
@@ -83,38 +68,125 @@ typedef struct comparison {
     const char *theirs, *ours;   /* the texts */
     gw_param *their_list, *list; /* their lines */
     uint32_t their_count, count;
+    FILE *out;
+    uint32_t differ; /* differences so far */
 } comparison;
 
-static void write_differences(FILE *out, const comparison *c) {
-    uint32_t differ = 0;
+/* Counts a difference. Returns where its text goes; NULL: MOST_NAMED are written. */
+static FILE *begin_difference(comparison *c) {
+    if (c->differ++ >= MOST_NAMED) return NULL;
+    if (c->differ > 1) fputs("; ", c->out);
+    return c->out;
+}
+
+static void write_difference(comparison *c, const char *name, const char *theirs, const char *here) {
+    FILE *out = begin_difference(c);
+    const char *digest = gw_identity_digest_text(name);
+    if (out == NULL) return;
+    if (digest != NULL)
+        fputs(digest, out);
+    else if (strncmp(name, file_prefix, sizeof file_prefix - 1) == 0 && theirs != NULL && here != NULL)
+        fprintf(out, "the file %s differs", name + sizeof file_prefix - 1);
+    else
+        fprintf(out, "%s=%s, here %s", name, theirs ? theirs : "not given", here ? here : "not given");
+}
+
+bool gw_identity_text_origin(const char *identity, char text[GW_IDENTITY_ORIGIN_TEXT]) {
+    char job[GW_HASH_TEXT], step[24];
+    if (!gw_identity_text_value(identity, "parent", job, sizeof job) ||
+        !gw_identity_text_value(identity, "parent-step", step, sizeof step))
+        return false;
+    snprintf(text, GW_IDENTITY_ORIGIN_TEXT, "step %s of job %.8s", step, job);
+    return true;
+}
+
+/* Names where the two jobs go on from, if that differs. */
+static void compare_origins(comparison *c) {
+    char theirs[GW_IDENTITY_ORIGIN_TEXT], ours[GW_IDENTITY_ORIGIN_TEXT];
+    bool they = gw_identity_text_origin(c->theirs, theirs), we = gw_identity_text_origin(c->ours, ours);
+    if (!gw_identity_differ_in(c->theirs, c->ours, "parent") &&
+        !gw_identity_differ_in(c->theirs, c->ours, "parent-step") &&
+        !gw_identity_differ_in(c->theirs, c->ours, "parent-root"))
+        return;
+    FILE *out = begin_difference(c);
+    if (out == NULL) return;
+    if (they && we && strcmp(theirs, ours) != 0)
+        fprintf(out, "it goes on from %s, and this one from %s", theirs, ours);
+    else if (they && we)
+        fprintf(out, "the states of %s from which they go on differ", ours);
+    else if (they)
+        fprintf(out, "it goes on from %s by --continue, which is not given here", theirs);
+    else
+        fputs("it goes on from no other job, and here --continue is given", out);
+}
+
+/* Whether only one of the two jobs makes evaluations on data of their own, as gpt does with --val. */
+static bool differ_in_evaluating(const comparison *c) {
+    return (gw_identity_line(c->theirs, "val-tokens") == NULL) !=
+           (gw_identity_line(c->ours, "val-tokens") == NULL);
+}
+
+static void compare_evaluating(comparison *c) {
+    if (!differ_in_evaluating(c)) return;
+    FILE *out = begin_difference(c);
+    bool they = gw_identity_line(c->theirs, "val-tokens") != NULL;
+    if (out != NULL)
+        fprintf(out, "it has %s --val, here it is %sgiven", they ? "" : "no", they ? "not " : "");
+}
+
+/* Whether the difference in a line follows from what compare_origins and compare_evaluating name: the place
+ * in the data, the number of steps, and the digest of all files. */
+static bool is_named_otherwise(const comparison *c, const char *name) {
+    static const char *const of_evaluations[] = {"eval-every", "val-tokens", "steps", "data"};
+    if (strcmp(name, "parent") == 0 || strncmp(name, "parent-", strlen("parent-")) == 0) return true;
+    if (strcmp(name, "steps") == 0 && (gw_identity_differ_in(c->theirs, c->ours, "parent") ||
+                                       gw_identity_differ_in(c->theirs, c->ours, "parent-step") ||
+                                       gw_identity_differ_in(c->theirs, c->ours, "eval-every")))
+        return true;
+    for (size_t i = 0; i < sizeof of_evaluations / sizeof *of_evaluations && differ_in_evaluating(c); i++)
+        if (strcmp(name, of_evaluations[i]) == 0) return true;
+    return gw_identity_follows(c->theirs, c->ours, name);
+}
+
+static void write_differences(comparison *c) {
+    compare_evaluating(c);
     for (uint32_t i = 0; i < c->their_count; i++) {
         const gw_param *one = &c->their_list[i];
         const char *here = value_of(c->list, c->count, one->name);
         if (here != NULL && gw_param_is_same(one->value, here)) continue;
-        if (!gw_identity_follows(c->theirs, c->ours, one->name))
-            write_difference(out, &differ, one->name, one->value, here);
+        if (!is_named_otherwise(c, one->name)) write_difference(c, one->name, one->value, here);
     }
     for (uint32_t i = 0; i < c->count; i++)
         if (value_of(c->their_list, c->their_count, c->list[i].name) == NULL &&
-            !gw_identity_follows(c->theirs, c->ours, c->list[i].name))
-            write_difference(out, &differ, c->list[i].name, NULL, c->list[i].value);
-    if (differ > MOST_NAMED) fprintf(out, "; and %u more", differ - MOST_NAMED);
-    if (differ == 0) fputs("nothing differs that can be named", out);
+            !is_named_otherwise(c, c->list[i].name))
+            write_difference(c, c->list[i].name, NULL, c->list[i].value);
+    if (c->differ > MOST_NAMED) fprintf(c->out, "; and %u more", c->differ - MOST_NAMED);
+    if (c->differ == 0) fputs("nothing differs that can be named", c->out);
 }
 
-void gw_identity_text_compare(FILE *out, const char *theirs, const char *ours) {
+static uint32_t compare(FILE *out, const char *theirs, const char *ours, bool origins) {
     char *texts[] = {copy(theirs), copy(ours)};
-    comparison c = {.theirs = theirs, .ours = ours};
+    comparison c = {.theirs = theirs, .ours = ours, .out = out};
+    if (origins) compare_origins(&c);
     c.their_list = split_identity(texts[0], &c.their_count);
     c.list = split_identity(texts[1], &c.count);
-    write_differences(out, &c);
+    write_differences(&c);
     free(c.their_list);
     free(c.list);
     for (int i = 0; i < 2; i++) free(texts[i]);
+    return c.differ;
 }
 
-void gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours,
-                                  uint32_t count) {
+uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours) {
+    return compare(out, theirs, ours, true);
+}
+
+void gw_identity_text_changes(FILE *out, const char *parent, const char *ours) {
+    compare(out, parent, ours, false);
+}
+
+uint32_t gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours,
+                                      uint32_t count) {
     uint32_t differ = 0;
     fputs("begun by an earlier build", out);
     for (uint32_t i = 0; i < theirs->param_count; i++) {
@@ -123,6 +195,7 @@ void gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw
         if (here == NULL || gw_param_is_same(one->value, here) || ++differ > MOST_NAMED) continue;
         fprintf(out, "; %s=%s, here %s", one->name, one->value, here);
     }
+    return differ;
 }
 
 /* The path of one of the files "job-8c1d22e0" and "command-8c1d22e0" in a directory. */

@@ -40,12 +40,22 @@ char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id);
  * Blocks on the disk. */
 bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err);
 
-/* Writes for people what differs between the identity of another job, `theirs`, and this one's. */
-void gw_identity_text_compare(FILE *out, const char *theirs, const char *ours);
+/* Writes where a job goes on from by its identity, "step 18 of job 1f3a5c7d". Returns false where it goes on
+ * from no other job. */
+enum { GW_IDENTITY_ORIGIN_TEXT = 64 };
+bool gw_identity_text_origin(const char *identity, char text[GW_IDENTITY_ORIGIN_TEXT]);
+
+/* Writes for people what differs between the identity of another job, `theirs`, and this one's. Returns in how
+ * many things they differ, not counting what follows from others. */
+uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours);
+
+/* Writes what differs between the identity of a job and this one's, which goes on from it. */
+void gw_identity_text_changes(FILE *out, const char *parent, const char *ours);
 
 /* Writes what differs between a job of which there is only a manifest and a job with these parameters. An
  * earlier build has left the manifest, with the options as they were typed, and no identity. It named the
- * build in what a job is, so that no job of this build is the same. */
-void gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours, uint32_t count);
+ * build in what a job is, so that no job of this build is the same. Returns how many parameters differ. */
+uint32_t gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours,
+                                      uint32_t count);
 
 #endif

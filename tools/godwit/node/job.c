@@ -1,5 +1,6 @@
 #include "tools/godwit/node/job.h"
 
+#include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/params.h"
@@ -26,6 +27,29 @@ static bool open_gpt(gw_node_job *job, gw_err *err) {
     return gw_gpt_job_open(params, model->memory != NULL ? &first : NULL, &job->instance, err);
 }
 
+static bool is_option(const gw_job_type *type, const char *name) {
+    for (const gw_option *option = type->options; option->name != NULL; option++)
+        if (strcmp(option->name, name) == 0) return true;
+    return false;
+}
+
+/* Adds to an error about the tensors of the state which of the options that its job had differ here. */
+static bool blame_options(const gw_node_job *job, gw_err *err) {
+    const gw_manifest *parent = &job->origin.manifest;
+    char text[200] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < parent->param_count && used < sizeof text; i++) {
+        const gw_param *one = &parent->params[i];
+        const char *here =
+            is_option(job->options->job, one->name) ? gw_param_value(&job->params, one->name) : NULL;
+        if (here == NULL || gw_param_is_same(one->value, here)) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s--%s %s, here %s", used > 0 ? "; " : "",
+                                 one->name, one->value, here);
+    }
+    gw_err why = *err;
+    return used > 0 && gw_fail(err, why.code, "%s. Options of that job that differ here: %s", why.text, text);
+}
+
 /* Opens the job with one of the states from which it may go on. */
 static bool open_from(gw_node_job *job, gw_err *err) {
     const gw_job_type *type = job->options->job;
@@ -47,8 +71,8 @@ static bool open_from(gw_node_job *job, gw_err *err) {
         return gw_fail(err, GW_E_INVALID,
                        "job %s: what it records of its place is no line of at most %d bytes", type->name,
                        MOST_PLACE);
-    if (!gw_node_origin_check(origin, plan, err) || !gw_node_best_choose(job->options, plan, &job->best, err))
-        return false;
+    if (!gw_node_origin_check(origin, plan, err)) return blame_options(job, err);
+    if (!gw_node_best_choose(job->options, plan, &job->best, err)) return false;
     return !origin->wanted || !origin->known || job->steps > origin->step ||
            gw_fail(err, GW_E_USAGE,
                    "--steps: the job ends after step %" PRIu64 ", and the state that it goes on from "
@@ -65,38 +89,94 @@ static void close_instance(gw_node_job *job) {
 
 static void write_stem(const gw_node_job *job, FILE *out);
 
-/* Whether the job is the one that went on from this state before: its identity begins with the same lines. */
-static bool has_begun(const gw_node_job *job) {
+/* Returns the lines of the identity that are known before a device is open, as text that the caller frees. */
+static char *stem_of(const gw_node_job *job) {
     char *stem = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&stem, &length);
     GW_ASSERT_MEMORY(out != NULL);
     write_stem(job, out);
     GW_ASSERT_MEMORY(fclose(out) == 0);
-    bool same = strncmp(job->origin.begun, stem, length) == 0;
+    return stem;
+}
+
+/* The nearest of several other jobs: the one that differs in the fewest things, or among such the one that was
+ * saved last. */
+typedef struct nearest {
+    char *text;      /* what differs; owned; NULL: there is no job yet */
+    uint32_t differ; /* in how many things */
+    uint64_t saved_ms;
+    gw_hash id;
+} nearest;
+
+/* Considers another job, whose text it owns from then on. Returns whether it is nearer. */
+static bool take_nearer(nearest *n, nearest other) {
+    bool nearer = n->text == NULL || other.differ < n->differ ||
+                  (other.differ == n->differ && other.saved_ms > n->saved_ms);
+    free(nearer ? n->text : other.text);
+    if (nearer) *n = other;
+    return nearer;
+}
+
+/* Whether the job is the one that went on from this state before: its identity begins with the same lines.
+ * Otherwise notes what differs. */
+static bool has_begun(const gw_node_job *job, nearest *other) {
+    const char *begun = job->origin.begun;
+    char *stem = stem_of(job), *text = NULL;
+    size_t length = 0, bytes = strlen(stem);
+    bool same = strncmp(begun, stem, bytes) == 0;
+    if (!same) {
+        FILE *out = open_memstream(&text, &length);
+        char *lines = strdup(begun);
+        GW_ASSERT_MEMORY(out != NULL && lines != NULL);
+        /* What is known when a device is open is behind the last of these lines. */
+        static const char *const tails[] = {"\nclass=", "\nkernels=", "\nprobe="};
+        for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+            char *tail = strstr(lines, tails[i]);
+            if (tail != NULL) tail[1] = '\0';
+        }
+        uint32_t differ = gw_identity_text_compare(out, lines, stem);
+        free(lines);
+        GW_ASSERT_MEMORY(fclose(out) == 0);
+        take_nearer(other, (nearest){.text = text, .differ = differ, .id = gw_identity_text_id(begun)});
+    }
     free(stem);
     return same;
+}
+
+/* Opens the job with the last of the states: it is none of the jobs that went on here before. */
+static bool open_last(gw_node_job *job, const nearest *other, gw_err *err) {
+    char id[9];
+    bool good = job->origin.missing == NULL ? open_from(job, err)
+                                            : gw_fail(err, GW_E_USAGE, "%s", job->origin.missing);
+    if (good && job->origin.choice != NULL) gw_log(GW_INFO, "node", "%s", job->origin.choice);
+    if (good || other->text == NULL || err->code != GW_E_USAGE) return good;
+    gw_err why = *err;
+    gw_hex(other->id.bytes, 4, id);
+    return gw_fail(err, why.code, "%s. The job %s, which went on in %s before, is another one: %s", why.text,
+                   id, job->options->dir, other->text);
 }
 
 bool gw_node_job_open(gw_node_job *job, const gw_run_options *options, gw_node_origin *origins,
                       uint32_t count, gw_err *err) {
     const gw_job_type *type = options->job;
+    nearest other = {0};
     job->options = options;
     if (type->api != GW_JOB_API)
         return gw_fail(err, GW_E_UNSUPPORTED, "job %s was built for API %u, this is %u", type->name,
                        type->api, GW_JOB_API);
+    bool good = false;
     for (uint32_t i = 0; i < count; i++) {
         job->origin = origins[i];
         origins[i] = (gw_node_origin){0};
-        bool good = open_from(job, err);
-        if (job->origin.begun == NULL) return good;
-        if (good && has_begun(job)) return true;
+        bool begun = job->origin.begun != NULL;
+        good = begun ? open_from(job, err) && has_begun(job, &other) : open_last(job, &other, err);
+        if (good || !begun) break;
         close_instance(job);
         gw_node_origin_close(&job->origin);
-        if (i + 1 == count && good)
-            gw_fail(err, GW_E_USAGE, "--continue: %s holds no other checkpoint to go on from", options->dir);
     }
-    return false;
+    free(other.text);
+    return good;
 }
 
 void gw_node_job_close(gw_node_job *job) {
@@ -147,12 +227,6 @@ gw_param *gw_node_job_shared_params(const gw_node_job *job, uint32_t *count) {
         if (value) list[(*count)++] = (gw_param){.name = options[i].name, .value = value};
     }
     return list;
-}
-
-static bool is_option(const gw_job_type *type, const char *name) {
-    for (const gw_option *option = type->options; option->name != NULL; option++)
-        if (strcmp(option->name, name) == 0) return true;
-    return false;
 }
 
 gw_param *gw_node_job_manifest_params(gw_node_job *job, uint32_t *count) {
@@ -221,9 +295,12 @@ bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *worke
     return true;
 }
 
+enum { ANOTHER_JOB = 1000, NO_IDENTITY = 100 }; /* things that differ in a comparison that tells little */
+
 /* Names what differs between the other job and this one, as text that the caller frees: by its identity
- * or, if the directory has none, as far as its manifest tells. */
-static char *name_differences(const gw_node_job *job, gw_directory *directory, const gw_manifest *other) {
+ * or, if the directory has none, as far as its manifest tells. Counts it. */
+static char *name_differences(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
+                              uint32_t *differ) {
     char *why = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&why, &length);
@@ -231,17 +308,84 @@ static char *name_differences(const gw_node_job *job, gw_directory *directory, c
     char *theirs = gw_identity_text_read(directory, &other->job_id);
     if (strcmp(other->job_name, job->options->job->name) != 0) {
         fprintf(out, "%s, here %s", other->job_name, job->options->job->name);
+        *differ = ANOTHER_JOB;
     } else if (theirs != NULL) {
-        gw_identity_text_compare(out, theirs, job->identity);
+        *differ = gw_identity_text_compare(out, theirs, job->identity);
     } else {
         uint32_t count;
         gw_param *ours = gw_node_job_shared_params(job, &count);
-        gw_identity_text_compare_old(out, other, ours, count);
+        *differ = NO_IDENTITY + gw_identity_text_compare_old(out, other, ours, count);
         free(ours);
     }
     free(theirs);
     GW_ASSERT_MEMORY(fclose(out) == 0);
     return why;
+}
+
+/* Whether a job's later checkpoint is `one` and not `other`. */
+static bool is_later(const gw_manifest *one, const gw_manifest *other) {
+    return one->epoch != other->epoch ? one->epoch > other->epoch : one->step > other->step;
+}
+
+/* Compares this job with the one that has the manifest, if that is the job's first in the catalog. Counts the
+ * job. Returns the job's latest manifest if it is nearer than those before, and otherwise NULL. */
+static const gw_manifest *consider_other(const gw_node_job *job, gw_directory *directory,
+                                         const gw_catalog *catalog, uint32_t index, uint32_t *jobs,
+                                         nearest *best) {
+    const gw_manifest *last = &catalog->good[index];
+    nearest one = {.id = last->job_id};
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *other = &catalog->good[i];
+        if (!gw_hash_equal(&other->job_id, &one.id)) continue;
+        if (i < index) return NULL;
+        if (is_later(other, last)) last = other;
+        if (other->created_ms > one.saved_ms) one.saved_ms = other->created_ms;
+    }
+    ++*jobs;
+    one.text = name_differences(job, directory, last, &one.differ);
+    return take_nearer(best, one) ? last : NULL;
+}
+
+/* Fails because the directory holds other jobs, and tells how the nearest of them can be meant. */
+static bool refuse_directory(const gw_node_job *job, gw_directory *directory, const gw_catalog *catalog,
+                             gw_err *err) {
+    nearest best = {0};
+    const gw_manifest *newest = NULL;
+    uint32_t jobs = 0;
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *one = consider_other(job, directory, catalog, i, &jobs, &best);
+        if (one != NULL) newest = one;
+    }
+    GW_ASSERT(newest != NULL);
+    char *identity = gw_identity_text_read(directory, &best.id), origin[GW_IDENTITY_ORIGIN_TEXT];
+    char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "";
+    const char *other_jobs = jobs > 1 ? "them" : "it";
+    gw_hex(best.id.bytes, 4, id);
+    snprintf(which, sizeof which, "step %" PRIu64 " of another job", newest->step);
+    if (jobs > 1) {
+        snprintf(which, sizeof which, "%u other jobs; the nearest is %s, at step %" PRIu64, jobs, id,
+                 newest->step);
+        snprintf(command, sizeof command, " (`godwit inspect --job %s %s` shows it)", id, directory->path);
+    }
+    /* A job of another type has other tensors: --continue refuses its state. */
+    if (strcmp(newest->job_name, job->options->job->name) == 0)
+        snprintf(go_on, sizeof go_on, "go on from its state by --continue%s%s%s, ", jobs > 1 ? "=@" : "",
+                 jobs > 1 ? id : "", jobs > 1 ? ":" : "");
+    bool only_origin = best.differ == 1 && identity != NULL && gw_identity_text_origin(identity, origin);
+    if (only_origin)
+        gw_fail(err, GW_E_USAGE,
+                "%s holds %s, which was begun by --continue, from %s, and differs in nothing else: give "
+                "--continue here too to go on with it, name another --dir, or begin this job beside %s by "
+                "--fresh",
+                directory->path, which, origin, other_jobs);
+    else
+        gw_fail(err, GW_E_USAGE,
+                "%s holds %s (%s). Run the command of that job%s, %sname another --dir, or begin this job "
+                "beside %s by --fresh",
+                directory->path, which, best.text, command, go_on, other_jobs);
+    free(identity);
+    free(best.text);
+    return false;
 }
 
 bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err) {
@@ -252,6 +396,22 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err) {
     bool good = gw_node_origin_import(&job->origin, &branch, store, err);
     free(params);
     return good;
+}
+
+/* Tells once what is other in a job that goes on than in the one that it goes on from: an option that was
+ * mistyped, or data that changed, show here. */
+static void log_changes(const gw_node_job *job, gw_directory *directory) {
+    char *theirs = gw_identity_text_read(directory, &job->origin.job), *text = NULL, id[9];
+    size_t length = 0;
+    if (theirs == NULL) return; /* the parent is in another directory */
+    FILE *out = open_memstream(&text, &length);
+    GW_ASSERT_MEMORY(out != NULL);
+    gw_identity_text_changes(out, theirs, job->identity);
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    gw_hex(job->origin.job.bytes, 4, id);
+    gw_log(GW_INFO, "node", "a new job, that goes on from job %s; what differs: %s", id, text);
+    free(text);
+    free(theirs);
 }
 
 /* Only people need the command: a job goes on without the record. */
@@ -273,16 +433,13 @@ bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw
         return true;
     }
     if (other != NULL && !job->options->fresh && !job->origin.wanted) {
-        char *why = name_differences(job, directory, other);
-        /* A job of another type has other tensors: --continue refuses its state. */
-        bool continues = strcmp(other->job_name, job->options->job->name) == 0;
-        gw_fail(err, GW_E_USAGE,
-                "%s holds step %" PRIu64 " of another job (%s). Run the command of that job, %sname another "
-                "--dir, or begin this job beside it by --fresh",
-                directory->path, other->step, why, continues ? "go on from its state by --continue, " : "");
-        free(why);
-        return false;
+        gw_catalog catalog;
+        if (!gw_catalog_load(&directory->io, directory->path, &catalog, err)) return false;
+        bool refused = catalog.good_count > 0 && !refuse_directory(job, directory, &catalog, err);
+        gw_catalog_free(&catalog);
+        if (refused) return false;
     }
+    if (job->origin.wanted) log_changes(job, directory);
     if (!gw_identity_text_write(directory, &job->id, job->identity, err)) return false;
     record_command(job, directory);
     return true;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { IMPORT_TAG = 0 }; /* no checkpoint's tag: those are steps of at least 1 */
 
@@ -20,6 +21,7 @@ typedef struct search {
     const gw_run_options *options;
     gw_directory *own;
     bool elsewhere; /* in another directory than this peer's own */
+    bool absent;    /* there is no such directory */
     char dir[GW_PATH_BYTES];
     gw_checkpoint_choice choice;
     gw_catalog catalog, own_catalog;
@@ -95,6 +97,7 @@ static bool open_search(search *s, gw_err *err) {
     gw_checkpoint_choice_cut(text, &s->choice);
     if (s->choice.job != NULL) s->choice.job = copy(s->choice.job);
     s->elsewhere = text[0] != '\0';
+    s->absent = s->elsewhere && access(text, F_OK) != 0;
     bool good = !s->elsewhere || gw_directory_find(text, s->dir, err);
     free(text);
     if (!s->elsewhere) snprintf(s->dir, sizeof s->dir, "%s", s->own->path);
@@ -135,6 +138,39 @@ static int to_be_tried_first(const void *a, const void *b) {
     return memcmp(left->origin.job.bytes, right->origin.job.bytes, sizeof left->origin.job.bytes);
 }
 
+static bool is_job(const gw_hash *id, const char *digits) {
+    char text[GW_HASH_TEXT];
+    gw_hex(id->bytes, sizeof id->bytes, text);
+    return digits == NULL || strncasecmp(text, digits, strlen(digits)) == 0;
+}
+
+/* Whether the directory that --continue names knows the job: it has a checkpoint or the identity of it. */
+static bool knows_job(const search *s, const gw_hash *id) {
+    char digits[9], path[GW_PATH_BYTES];
+    gw_err ignored;
+    for (uint32_t i = 0; i < s->catalog.good_count; i++)
+        if (gw_hash_equal(&s->catalog.good[i].job_id, id)) return true;
+    gw_hex(id->bytes, 4, digits);
+    return gw_durable_path(path, &ignored, "%s/job-%s", s->dir, digits) && access(path, F_OK) == 0;
+}
+
+/* Whether the job that went on in this directory was started last by the very command of this start. */
+static bool is_same_command(const search *s, const char *identity) {
+    const gw_hash id = gw_identity_text_id(identity);
+    char *known = gw_identity_command_read(&s->own->io, s->own->path, &id);
+    bool same = known != NULL && s->options->typed != NULL && strcmp(known, s->options->typed) == 0;
+    free(known);
+    return same;
+}
+
+/* Whether the value of --continue means the state from which a job went on in this directory. */
+static bool is_meant(const search *s, const gw_node_origin *origin) {
+    if ((s->choice.step != GW_CHECKPOINT_NEWEST && s->choice.step != origin->step) ||
+        !is_job(&origin->job, s->choice.job))
+        return false;
+    return !s->elsewhere || knows_job(s, &origin->job) || is_same_command(s, origin->begun);
+}
+
 /* Adds the jobs that went on in this directory. */
 static void add_begun(search *s) {
     uint32_t count, chosen = 0;
@@ -149,7 +185,7 @@ static void add_begun(search *s) {
         one->origin = (gw_node_origin){.wanted = true, .begun = identities[i], .fixed = one->saved_ms > 0};
         if (gw_identity_text_value(identities[i], "job", job, sizeof job) &&
             strcmp(job, s->options->job->name) == 0 && read_lines(identities[i], &one->origin) &&
-            (s->choice.step == GW_CHECKPOINT_NEWEST || s->choice.step == one->origin.step))
+            is_meant(s, &one->origin))
             chosen++;
         else
             gw_node_origin_close(&one->origin);
@@ -163,11 +199,9 @@ static void add_begun(search *s) {
 /* Whether the option allows to go on from a checkpoint. Copies count where there is nothing else: of a job
  * that went on and has no checkpoint of its own yet, its parent's is meant. */
 static bool is_chosen(const search *s, const gw_manifest *manifest, bool copies) {
-    char id[GW_HASH_TEXT];
-    gw_hex(manifest->job_id.bytes, sizeof manifest->job_id.bytes, id);
     return gw_manifest_is_copy(manifest) == copies && strcmp(manifest->job_name, s->choice.job_name) == 0 &&
            (s->choice.step == GW_CHECKPOINT_NEWEST || manifest->step == s->choice.step) &&
-           (s->choice.job == NULL || strncasecmp(id, s->choice.job, strlen(s->choice.job)) == 0);
+           is_job(&manifest->job_id, s->choice.job);
 }
 
 /* The newest checkpoint of the job that was saved last, of those that are chosen; NULL: there is none. */
@@ -188,19 +222,38 @@ static gw_manifest *find_newest(const search *s, const gw_catalog *catalog, bool
     return best;
 }
 
+/* Fails because of a directory that is not there. */
+static bool fail_absent(const search *s, gw_err *err) {
+    const char *at = strchr(s->dir, '@');
+    return at == NULL
+               ? gw_fail(err, GW_E_USAGE, "--continue: there is no directory %s", s->dir)
+               : gw_fail(
+                     err, GW_E_USAGE,
+                     "--continue: there is no directory %s, and '%s' is neither @STEP nor @JOB:STEP, with "
+                     "the number of steps and the first digits of the job's id",
+                     s->dir, at);
+}
+
 static bool fail_empty(const search *s, gw_err *err) {
     const gw_catalog *catalog = s->elsewhere ? &s->catalog : &s->own_catalog;
-    char steps[200] = "";
+    char steps[200] = "", of[GW_JOB_NAME_BYTES + GW_HASH_TEXT + 40];
+    uint32_t count = 0;
+    snprintf(of, sizeof of, "the job %s", s->choice.job_name);
+    if (s->choice.job != NULL)
+        snprintf(of, sizeof of, "a job %s whose id begins with %s", s->choice.job_name, s->choice.job);
     for (uint32_t i = 0, used = 0; i < catalog->good_count && used + 24 < sizeof steps; i++)
         if (strcmp(catalog->good[i].job_name, s->choice.job_name) == 0 &&
-            !gw_manifest_is_copy(&catalog->good[i]))
-            used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%" PRIu64, used > 0 ? ", " : "",
-                                       catalog->good[i].step);
-    if (steps[0] != '\0')
-        return gw_fail(
-            err, GW_E_USAGE,
-            "--continue: %s holds no such checkpoint of the job %s; it holds those of the steps %s", s->dir,
-            s->choice.job_name, steps);
+            is_job(&catalog->good[i].job_id, s->choice.job) && !gw_manifest_is_copy(&catalog->good[i]))
+            used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%" PRIu64,
+                                       count++ > 0 ? ", " : "", catalog->good[i].step);
+    if (s->absent) return fail_absent(s, err);
+    if (count > 0)
+        return gw_fail(err, GW_E_USAGE,
+                       "--continue: %s holds no checkpoint of %s at step %" PRIu64 "; there %s of step%s %s",
+                       s->dir, of, s->choice.step, count == 1 ? "is one" : "are those", count == 1 ? "" : "s",
+                       steps);
+    if (catalog->good_count > 0 && strcmp(catalog->good[0].job_name, s->choice.job_name) == 0)
+        return gw_fail(err, GW_E_USAGE, "--continue: %s holds no checkpoint of %s", s->dir, of);
     if (catalog->good_count > 0)
         return gw_fail(err, GW_E_USAGE, "--continue: %s holds checkpoints of the job %s, and this is %s",
                        s->dir, catalog->good[0].job_name, s->choice.job_name);
@@ -214,9 +267,51 @@ static bool fail_empty(const search *s, gw_err *err) {
         s->dir);
 }
 
+/* Writes the jobs that have checkpoints which are chosen, as the values of --continue that name them. Returns
+ * how many there are. */
+static uint32_t list_jobs(const search *s, const gw_catalog *catalog, char text[300]) {
+    uint32_t count = 0, used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *one = &catalog->good[i];
+        char id[GW_CHECKPOINT_JOB_TEXT], step[24] = "";
+        bool known = false;
+        for (uint32_t k = 0; k < i; k++)
+            known |= is_chosen(s, &catalog->good[k], false) &&
+                     gw_hash_equal(&catalog->good[k].job_id, &one->job_id);
+        if (known || !is_chosen(s, one, false)) continue;
+        if (s->choice.step != GW_CHECKPOINT_NEWEST) snprintf(step, sizeof step, "%" PRIu64, s->choice.step);
+        if (used + 80 < 300)
+            used += (uint32_t)snprintf(text + used, 300 - used, "%s@%s:%s", count > 0 ? ", " : "",
+                                       gw_checkpoint_job_short(&one->job_id, id), step);
+        count++;
+    }
+    return count;
+}
+
+/* Where several jobs have a checkpoint of the step that is named, any of them may be meant. */
+static bool fail_ambiguous(const search *s, uint32_t jobs, const char *list, gw_err *err) {
+    return gw_fail(err, GW_E_USAGE,
+                   "--continue: %u jobs in %s have a checkpoint of step %" PRIu64
+                   ": give one of %s (`godwit inspect --job ID %s` shows each)",
+                   jobs, s->dir, s->choice.step, list, s->dir);
+}
+
+static char *choice_text(const gw_manifest *best, const char *list) {
+    char *text = NULL, id[GW_CHECKPOINT_JOB_TEXT];
+    if (asprintf(&text, "--continue: took job %s, which was saved last; there are %s",
+                 gw_checkpoint_job_short(&best->job_id, id), list) < 0)
+        text = NULL;
+    GW_ASSERT_MEMORY(text != NULL);
+    return text;
+}
+
 /* Adds the parent's checkpoint, or an entry that leaves it to other peers to name one. */
 static bool add_parent(search *s, gw_err *err) {
     gw_catalog *catalog = s->elsewhere ? &s->catalog : &s->own_catalog;
+    char list[300];
+    uint32_t jobs = list_jobs(s, catalog, list);
+    if (jobs > 1 && s->choice.step != GW_CHECKPOINT_NEWEST) return fail_ambiguous(s, jobs, list, err);
     gw_manifest *best = find_newest(s, catalog, false);
     if (best == NULL) best = find_newest(s, catalog, true);
     bool others_may = s->options->seed_count > 0 && !s->elsewhere && catalog->good_count == 0;
@@ -224,6 +319,7 @@ static bool add_parent(search *s, gw_err *err) {
     gw_node_origin *origin = add(s);
     origin->fixed = s->choice.step != GW_CHECKPOINT_NEWEST;
     if (best == NULL) return true;
+    if (jobs > 1) origin->choice = choice_text(best, list);
     origin->known = true;
     origin->step = best->step;
     origin->root = best->root;
@@ -232,6 +328,14 @@ static bool add_parent(search *s, gw_err *err) {
     if (gw_manifest_is_copy(best) && parent != NULL && !read_hash(parent, &origin->job))
         origin->job = best->job_id;
     take_manifest(origin, best, s->dir);
+    return true;
+}
+
+/* Adds the parent's checkpoint behind the jobs that went on before, of which one may need no parent. */
+static bool add_last(search *s, gw_err *err) {
+    if (add_parent(s, err)) return true;
+    if (s->count == 0 || err->code == GW_E_IO) return false;
+    add(s)->missing = copy(err->text);
     return true;
 }
 
@@ -251,8 +355,7 @@ bool gw_node_origins_find(const gw_run_options *options, gw_directory *directory
         add(&s)->wanted = false;
     } else if ((good = open_search(&s, err))) {
         if (told == NULL && !anew) add_begun(&s);
-        good = told != NULL ? add_told(&s, told, err)
-                            : add_parent(&s, err) || (s.count > 0 && err->code != GW_E_IO);
+        good = told != NULL ? add_told(&s, told, err) : add_last(&s, err);
         for (uint32_t i = 0; good && i < s.count; i++)
             if (s.list[i].known && !s.list[i].has_manifest) find_manifest(&s, &s.list[i]);
     }
@@ -273,6 +376,8 @@ bool gw_node_origins_find(const gw_run_options *options, gw_directory *directory
 void gw_node_origin_close(gw_node_origin *origin) {
     free(origin->place);
     free(origin->begun);
+    free(origin->missing);
+    free(origin->choice);
     gw_manifest_free(&origin->manifest);
     *origin = (gw_node_origin){0};
 }
@@ -303,6 +408,26 @@ static const gw_tensor *tensor_named(const gw_manifest *manifest, const char *na
     return NULL;
 }
 
+static bool fail_foreign(const gw_node_origin *origin, const gw_tensor *theirs, gw_err *err) {
+    char text[120];
+    return gw_fail(err, GW_E_USAGE,
+                   "--continue: the state of step %" PRIu64 " has the tensor %s %s, which this job has not",
+                   origin->step, theirs->name, shape_text(theirs, text));
+}
+
+/* Fails because `tensor` of this job is in the state, but not where `there` is. */
+static bool fail_order(const gw_node_origin *origin, const gw_plan *plan, const gw_tensor *tensor,
+                       const gw_tensor *there, gw_err *err) {
+    bool ours = there == NULL;
+    for (uint32_t i = 0; i < plan->tensor_count && !ours; i++)
+        ours = plan->tensors[i].role == GW_STATE && strcmp(plan->tensors[i].name, there->name) == 0;
+    if (!ours) return fail_foreign(origin, there, err);
+    return gw_fail(err, GW_E_USAGE,
+                   "--continue: the state of step %" PRIu64 " has the tensor %s at another place than this "
+                   "job, where %s is before it",
+                   origin->step, tensor->name, there != NULL ? there->name : "nothing");
+}
+
 bool gw_node_origin_check(const gw_node_origin *origin, const gw_plan *plan, gw_err *err) {
     const gw_manifest *parent = &origin->manifest;
     uint32_t count = 0;
@@ -320,21 +445,12 @@ bool gw_node_origin_check(const gw_node_origin *origin, const gw_plan *plan, gw_
                            "--continue: the state of step %" PRIu64
                            " has no tensor %s, which this job needs as %s",
                            origin->step, tensor->name, shape_text(tensor, ours));
-        if (is_same_tensor(same, tensor)) {
-            return gw_fail(err, GW_E_USAGE,
-                           "--continue: the state of step %" PRIu64
-                           " has the tensor %s at another place than this "
-                           "job, where %s is before it",
-                           origin->step, tensor->name, there != NULL ? there->name : "nothing");
-        }
+        if (is_same_tensor(same, tensor)) return fail_order(origin, plan, tensor, there, err);
         return gw_fail(err, GW_E_USAGE,
                        "--continue: the tensor %s is %s in the state of step %" PRIu64 ", and %s in this job",
                        tensor->name, shape_text(same, theirs), origin->step, shape_text(tensor, ours));
     }
-    return count == parent->tensor_count ||
-           gw_fail(err, GW_E_USAGE,
-                   "--continue: the state of step %" PRIu64 " has the tensor %s %s, which this job has not",
-                   origin->step, parent->tensors[count].name, shape_text(&parent->tensors[count], theirs));
+    return count == parent->tensor_count || fail_foreign(origin, &parent->tensors[count], err);
 }
 
 void gw_node_origin_write(const gw_node_origin *origin, const char *place, FILE *out) {
@@ -382,7 +498,8 @@ static bool save_copy(const gw_manifest *parent, const gw_node_branch *branch, g
     own.created_ms = gw_wall_ns() / 1000000;
     own.ended = false;
     own.epoch = 0;
-    own.fingerprint = 0; /* builds of other versions compute another one; the root is checked */
+    own.fingerprint = 0;     /* builds of other versions compute another one; the root is checked */
+    own.best = (gw_best){0}; /* the parent's best state is kept under its job; this job compares its own */
     own.memory = NULL;
     if (!gw_manifest_seal(&own, err) || !gw_manifest_encode(&own, &bytes, &length, err)) return false;
     bool good = gw_catalog_save(gw_store_io(store), gw_store_dir(store), bytes, length, err);

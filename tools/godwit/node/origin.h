@@ -30,6 +30,8 @@ typedef struct gw_node_origin {
     uint64_t step;
     char *place;       /* NULL: the job finds it out from the manifest's parameters */
     char *begun;       /* the identity of the job that went on from here in this directory; NULL: none did */
+    char *missing;     /* why there is no checkpoint, for people; NULL: there is one, or others name it */
+    char *choice;      /* for people: which of several jobs is the parent; NULL: there was no choice */
     bool has_manifest; /* this peer has the checkpoint's manifest, though perhaps not all chunks */
     gw_manifest manifest;    /* of the parent, or of the new job's own copy */
     char dir[GW_PATH_BYTES]; /* the directory of the manifest */
@@ -39,10 +41,13 @@ typedef struct gw_node_origin {
 /* Lists the checkpoints from which the command may go on, in the order in which they are to be tried:
  * those of jobs that went on in this directory before, the newest first, and then the parent's newest, or
  * the one that --continue names. The first whose job turns out to have the same identity as this command
- * is right, and otherwise the last one. There is one entry, not `wanted`, without --continue. `told`: the
+ * is right, and otherwise the last one; where that checkpoint cannot be found, this entry is `missing`. A
+ * directory, a job and a step that --continue names hold for the jobs that went on before as well, except
+ * that the very command by which such a job was started last is not questioned: the parent's directory may
+ * be gone by then. There is one entry, not `wanted`, without --continue. `told`: the
  * lines of an identity that another peer has named, which is then the only entry; otherwise NULL. With
- * `anew`, jobs that went on before are not listed. Fails with GW_E_USAGE where there is nothing to go on
- * from and nobody can name it, and with GW_E_INVALID where `told` is no such text. gw_node_origins_free
+ * `anew`, jobs that went on before are not listed. Fails with GW_E_USAGE where no job went on before, there is nothing to go on
+ * from and nobody can name it, or several jobs have a checkpoint of the step that is named, and with GW_E_INVALID where `told` is no such text. gw_node_origins_free
  * frees the list. Blocks on the disk. */
 bool gw_node_origins_find(const gw_run_options *options, gw_directory *directory, const char *told, bool anew,
                           gw_node_origin **list, uint32_t *count, gw_err *err);
