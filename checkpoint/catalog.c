@@ -352,7 +352,6 @@ bool gw_catalog_is_best(const gw_catalog *catalog, const gw_manifest *manifest, 
         const gw_manifest *one = &catalog->good[i];
         if (!gw_hash_equal(&one->job_id, &manifest->job_id)) continue;
         const gw_checkpoint_ref best = gw_manifest_best(one, value);
-        if (best.step == 0) continue;
         *by = one->best_by;
         return best.step == manifest->step && gw_hash_equal(&best.root, &manifest->root);
     }

@@ -61,7 +61,7 @@ bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *er
 void gw_catalog_free(gw_catalog *catalog);
 
 /* Whether this manifest of the catalog is that of its job's best evaluated state, as the newest manifest
- * of the job with such a record says. Then *value is the state's value, and *by says of what
+ * of the job says. Then *value is the state's value, and *by says of what
  * ("val_loss:min"). */
 bool gw_catalog_is_best(const gw_catalog *catalog, const gw_manifest *manifest, const char **by,
                         double *value);

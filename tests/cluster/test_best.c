@@ -3,6 +3,7 @@
 #include "tests/cluster/lab.h"
 
 #include <criterion/criterion.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,46 @@ Test(best, is_a_rule_of_the_run_and_patience_is_of_the_job) {
     cr_expect_eq(lab_end(l, impatient), 2);
     cr_expect(strstr(impatient->stderr_text, "patience=not given, here 2 test_loss:min") != NULL, "%s",
               impatient->stderr_text);
+    lab_close(l);
+}
+
+/* What `export --best` says of a directory; the caller frees it. */
+static char *best_of(const char *dir, int *code) {
+    char line[2 * LAB_PATH + 60];
+    snprintf(line, sizeof line, GODWIT_BINARY " export --best --to - %s 2>&1 >/dev/null", dir);
+    return lab_shell(line, code);
+}
+
+static void expect_best(const char *dir, int expected, const char *part) {
+    int code;
+    char *text = best_of(dir, &code);
+    cr_expect(code == expected && strstr(text, part) != NULL, "exit code %d, and '%s' is not in: %s", code,
+              part, text);
+    free(text);
+}
+
+/* By the loss as a maximum, the first evaluation of each job is its best one. */
+Test(best, is_kept_until_it_is_let_go) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, DIGITS " --steps 1000 --keep-best test_loss:max");
+    lab_wait_step(l, peer, 20);
+    lab_signal(peer, SIGTERM);
+    lab_state(l, peer, "left");
+    peer = lab_start(l, "one", NULL, DIGITS " --steps 1000");
+    lab_state(l, peer, "done");
+    cr_expect_str_eq(lab_text(lab_last(peer, "start"), "keep_best"), "test_loss:max");
+    expect_best(peer->dir, 0, "the best state by test_loss:max is that of step 14:");
+    /* A job that goes on compares its own evaluations. */
+    uint64_t end = lab_number(lab_last(peer, "done"), "steps");
+    peer = lab_start(l, "one", NULL, DIGITS " --epochs 31 --continue");
+    lab_state(l, peer, "done");
+    char part[80];
+    snprintf(part, sizeof part,
+             "the best state by test_loss:max is that of step %llu:", (unsigned long long)end + 14);
+    expect_best(peer->dir, 0, part);
+    peer = lab_start(l, "one", NULL, DIGITS " --epochs 32 --continue --keep-best off");
+    lab_state(l, peer, "done");
+    expect_best(peer->dir, 1, "does not tell which state is the best");
     lab_close(l);
 }
 

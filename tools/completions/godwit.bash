@@ -188,7 +188,6 @@ _godwit_table() {
         kinds[--steps]='any'
         kinds[--workers]='any'
         kinds[--keep]='any'
-        kinds[--keep-best]='any'
         kinds[--patience]='any'
         kinds[--replicas]='any'
         kinds[--grace]='any'
@@ -210,6 +209,7 @@ _godwit_table() {
         kinds[--transport]='words tcp shm rdma auto'
         kinds[--verify]='words off'
         kinds[--checkpoint-every]='words off'
+        kinds[--keep-best]='words off'
         kinds[--http]='words off'
         if [ "$2" = digits ]; then
             offered+=' --batch= --data= --epochs= --epsilon= --hidden= --lr= --micro-batch= --momentum= --optimizer= --samples= --seed= --weight-decay='

@@ -213,7 +213,7 @@ complete -c godwit -n '__godwit_is run' -l continue -x -a '(__fish_complete_dire
 complete -c godwit -n '__godwit_is run' -l forget-losses -d 'Try shards again that were named poison since they had killed several peers'
 complete -c godwit -n '__godwit_is run' -l fresh -d 'Begin at step 0, whatever checkpoints there are'
 complete -c godwit -n '__godwit_is run' -l keep -x -d 'Keep the newest N checkpoints'
-complete -c godwit -n '__godwit_is run' -l keep-best -x -d 'Keep the checkpoint of the best evaluation as well, whatever --keep says: by a value that evaluations report, such as val_loss of gpt or test_accuracy of digits'
+complete -c godwit -n '__godwit_is run' -l keep-best -x -a 'off' -d 'Keep the checkpoint of the best evaluation as well, whatever --keep says: by a value that evaluations report, such as val_loss of gpt or test_accuracy of digits'
 complete -c godwit -n '__godwit_is run' -l patience -x -d 'With --keep-best: end the job after N evaluations in a row without a better value'
 complete -c godwit -n '__godwit_is run' -l replicas -x -d 'The number of peers that hold each part of a checkpoint, at most 256'
 complete -c godwit -n '__godwit_is run' -l http -x -a 'off' -d 'Serve /api/state, /metrics (in the format of Prometheus) and /healthz by HTTP, on loopback if only a port is given'

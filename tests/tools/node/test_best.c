@@ -35,6 +35,20 @@ Test(node_best, the_job_says_what_is_better_unless_the_user_does) {
     cr_expect(!best.rule.on && best.evaluation == NULL && best.by[0] == '\0');
 }
 
+Test(node_best, what_was_compared_before_is_compared_again_unless_it_is_let_go) {
+    gw_run_options options = {.job = &job};
+    best = (gw_node_best){0};
+    gw_node_best_inherit(&options, &plan, "test_accuracy:min", &best);
+    cr_expect(best.rule.on && !best.rule.more && best.evaluation == &reports[1]);
+    cr_expect_str_eq(best.by, "test_accuracy:min");
+    best = (gw_node_best){0};
+    gw_node_best_inherit(&options, &plan, "other:min", &best);
+    gw_node_best_inherit(&options, &plan, "", &best);
+    options.keep_best_off = true;
+    gw_node_best_inherit(&options, &plan, "test_accuracy:min", &best);
+    cr_expect(!best.rule.on && best.evaluation == NULL && best.by[0] == '\0');
+}
+
 static void refused(const char *report, const char *text) {
     cr_assert_not(choose(report, 0, 0));
     cr_expect_eq(err.code, GW_E_USAGE);
@@ -54,6 +68,11 @@ Test(node_best, what_there_is_not_is_refused_with_what_there_is) {
     refused("val_loss",
             "--keep-best: the job toy makes no evaluation with these options, by which states could be "
             "compared");
+    static const gw_option options[] = {{.name = "val"}, {.name = NULL}};
+    const gw_job_type other = {.name = "toy", .options = options};
+    const gw_run_options given = {.job = &other, .keep_best = "val_loss"};
+    cr_assert_not(gw_node_best_choose(&given, &plan, &best, &err));
+    cr_expect_not_null(strstr(err.text, "could be compared: give data for it, by --val"));
 }
 
 Test(node_best, a_plan_that_cannot_be_is_refused) {

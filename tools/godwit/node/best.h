@@ -16,4 +16,10 @@ typedef struct gw_node_best {
  * GW_E_INVALID where the job's plan cannot be. Any thread. */
 bool gw_node_best_choose(const gw_run_options *options, const gw_plan *plan, gw_node_best *best, gw_err *err);
 
+/* Where --keep-best is not given: has the job keep its best state as it did before, by what its newest manifest,
+ * or that of the job from which it goes on, compares ("val_loss:min"; "": nothing). Does nothing where the plan
+ * has no such evaluation. Any thread. */
+void gw_node_best_inherit(const gw_run_options *options, const gw_plan *plan, const char *by,
+                          gw_node_best *best);
+
 #endif

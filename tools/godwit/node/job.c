@@ -280,6 +280,19 @@ static void write_identity(const gw_node_job *job, const char *compute_class, FI
     fprintf(out, "probe=%016" PRIx64 "\n", job->probe);
 }
 
+/* Has the job keep its best state as it did before, or as the job from which it goes on did. */
+static bool inherit_best(gw_node_job *job, gw_err *err) {
+    gw_catalog catalog;
+    const char *by = NULL;
+    if (!gw_catalog_load(gw_io_system(), job->options->dir, &catalog, err)) return false;
+    for (uint32_t i = 0; i < catalog.good_count && by == NULL; i++)
+        if (gw_hash_equal(&catalog.good[i].job_id, &job->id)) by = catalog.good[i].best_by;
+    if (by == NULL && job->origin.has_manifest) by = job->origin.manifest.best_by;
+    if (by != NULL) gw_node_best_inherit(job->options, &job->plan, by, &job->best);
+    gw_catalog_free(&catalog);
+    return true;
+}
+
 bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *workers, gw_err *err) {
     if (!compute_probe(job, workers, err)) return false;
     size_t length = 0;
@@ -288,6 +301,7 @@ bool gw_node_job_identify(gw_node_job *job, gw_device *device, gw_workers *worke
     write_identity(job, device->class_text, out);
     if (fclose(out) != 0) return gw_fail(err, GW_E_NOMEM, "identity of the job");
     job->id = gw_identity_text_id(job->identity);
+    if (!job->options->fresh && !inherit_best(job, err)) return false;
     /* The probe has left nothing in the ledger, so the key of the coverage hash can be set after it. */
     uint64_t key;
     memcpy(&key, job->id.bytes, sizeof key);

@@ -261,10 +261,13 @@ static bool take_checkpoint_every(const option_row *option, const char *text, gw
                    option->name, text);
 }
 
-/* "REPORT", "REPORT:min" and "REPORT:max". Whether there is such a report is known when the job is open. */
+/* "REPORT", "REPORT:min", "REPORT:max" and "off". Whether there is such a report is known when the job is open. */
 static bool take_keep_best(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     size_t length = strcspn(text, ":");
     const char *direction = text + length;
+    options->keep_best[0] = '\0';
+    options->keep_best_off = strcmp(text, "off") == 0;
+    if (options->keep_best_off) return true;
     options->keep_best_direction = strcmp(direction, ":min") == 0   ? GW_LESS_IS_BETTER
                                    : strcmp(direction, ":max") == 0 ? GW_MORE_IS_BETTER
                                                                     : 0;
@@ -396,10 +399,9 @@ static const option_row options_of_run[] = {
     {"replicas", "N", NULL, "all for a state of up to 256 MiB, 2 for a larger one",
      "How many peers store each chunk of a checkpoint", CHECKPOINTS, take_u32, FIELD(replicas),
      BOUNDS(1, GW_MAX_REPLICAS)},
-    {"keep-best", "REPORT[:min|max]", NULL, NULL,
+    {"keep-best", "REPORT[:min|max]|off", NULL, "as the job did before",
      "Also keep the checkpoint of the best evaluation by this report, such as val_loss or test_accuracy; "
-     "less "
-     "or more is better as the job says, or as min or max does",
+     "less or more is better as the job says, or as min or max does; off lets one go that was kept before",
      CHECKPOINTS, take_keep_best, FIELD(keep_best)},
     {"patience", "N", NULL, NULL,
      "With --keep-best: end the job after N evaluations in a row without a better value", CHECKPOINTS,

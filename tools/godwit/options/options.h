@@ -52,7 +52,8 @@ typedef struct gw_run_options {
     uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the last state is saved */
     uint32_t keep;
     uint32_t replicas;                /* 0 = not given */
-    char keep_best[GW_REPORT_BYTES];  /* the report by which the best checkpoint is kept; "" = none is */
+    char keep_best[GW_REPORT_BYTES];  /* the report by which the best checkpoint is kept; "" = not given */
+    bool keep_best_off;               /* the best checkpoint that was kept before is not kept any longer */
     gw_direction keep_best_direction; /* 0 = the job's own */
     uint32_t patience;                /* 0 = not given */
     bool fresh, forget_losses;

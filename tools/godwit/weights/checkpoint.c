@@ -158,22 +158,27 @@ static bool find_candidates(source *s, const gw_checkpoint_choice *choice, gw_er
     return true;
 }
 
-/* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint with such a record
- * names. */
+/* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint names. An older one may
+ * name a state that has been let go, or that later evaluations would not have called the best. */
 static bool choose_best(source *s, gw_err *err) {
-    gw_checkpoint_ref best = {0};
-    const gw_manifest *by = NULL;
+    char id[GW_CHECKPOINT_JOB_TEXT];
     double value = 0;
-    for (uint32_t i = 0; i < s->candidate_count && best.step == 0; i++) {
-        by = s->candidates[i];
-        best = gw_manifest_best(by, &value);
-    }
     if (s->candidate_count == 0) return true;
+    const gw_manifest *by = s->candidates[0];
+    const gw_checkpoint_ref best = gw_manifest_best(by, &value);
+    if (best.step == 0 && by->best_by[0] != '\0')
+        return gw_fail(err, GW_E_NOTFOUND,
+                       "job %s has made no evaluation of %s before its newest checkpoint, of step %llu%s",
+                       gw_checkpoint_job_short(&by->job_id, id), by->best_by, (unsigned long long)by->step,
+                       gw_manifest_param(by, "parent") != NULL
+                           ? "; the best state of the job from which it goes on is that job's (--job)"
+                           : "");
     if (best.step == 0)
         return gw_fail(
             err, GW_E_NOTFOUND,
-            "no checkpoint here tells which state is the best: 'godwit run --keep-best REPORT' has "
-            "it recorded");
+            "the newest checkpoint, of step %llu of job %s, does not tell which state is the best: 'godwit "
+            "run --keep-best REPORT' has it recorded",
+            (unsigned long long)by->step, gw_checkpoint_job_short(&by->job_id, id));
     for (uint32_t i = 0; i < s->candidate_count; i++) {
         if (s->candidates[i]->step != best.step || !gw_hash_equal(&s->candidates[i]->root, &best.root))
             continue;
