@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,16 @@ class Case(unittest.TestCase):
         for i in range(1, peers):
             found.append(self.peer(f"p{i}", program, arguments, (*together, "--join", seed), **each[i]))
         return found
+
+    def pictures(self):
+        """The path of a folder with pictures in IDX files, as MNIST has them."""
+        for name, count in (("train", 300), ("t10k", 100)):
+            pictures = bytes((i * i // 7) % 251 for i in range(count * 64))
+            with open(os.path.join(self.folder, f"{name}-images-idx3-ubyte"), "wb") as file:
+                file.write(b"\0\0\x08\x03" + struct.pack(">3I", count, 8, 8) + pictures)
+            with open(os.path.join(self.folder, f"{name}-labels-idx1-ubyte"), "wb") as file:
+                file.write(b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(i % 10 for i in range(count)))
+        return self.folder
 
     def text(self, size=20000):
         """The path of a text of some words in an order that no chance has made."""

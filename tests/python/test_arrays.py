@@ -1,4 +1,4 @@
-"""Programs of NumPy's arrays: the same bytes whatever dies, what a faulty program is told, and what a check finds."""
+"""Programs of NumPy's arrays: the same bytes whatever dies, and what a faulty program is told."""
 
 import os
 import re
@@ -12,21 +12,6 @@ import tap  # noqa: E402
 
 PLAIN = os.path.join(peers.PROGRAMS, "plain.py")
 KMEANS = os.path.join(peers.EXAMPLES, "kmeans.py")
-# What is planted, and a part of what the check says of it.
-PLANTED = {
-    "generator": "a generator of its own",
-    "set": "the order of a set",
-    "time": "the time",
-    "cache": "a cache",
-    "counter": "a variable 'counter'",
-    "iterator": "an iterator",
-    "in place": "a change in place of 'data'",
-    "thread": "a thread",
-    "process": "the name of its process",
-    "unseeded": "a generator of its own",
-    "first state": "a generator of its own",
-    "update counter": "a variable 'counter'",
-}
 
 
 class SameBytes(peers.Case):
@@ -96,27 +81,6 @@ class Faults(peers.Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("KeyError: 'no such sample'", done.stdout + done.stderr)
         self.assertNotIn("finished", done.stdout)
-
-
-class Check(peers.Case):
-    def check(self, fault):
-        command = [peers.PYTHON, "-m", "godwit", "check", PLAIN, *([fault] if fault else [])]
-        return subprocess.run(command, env=peers.environment(), text=True, capture_output=True, timeout=peers.LIMIT_S, check=False)
-
-    def test_planted_impurities_are_found_and_their_causes_named(self):
-        for fault, cause in PLANTED.items():
-            done = self.check(fault)
-            self.assertEqual(done.returncode, 1, (fault, done))
-            self.assertIn("is not pure", done.stdout, fault)
-            self.assertIn(f"perhaps {cause}", done.stdout, fault)
-
-    def test_a_pure_program_is_found_pure_and_a_broken_one_is_an_error(self):
-        done = self.check("")
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        self.assertIn("nothing was found", done.stdout)
-        done = self.check("raises at import")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("the script has ended with status 1", done.stderr)
 
 
 if __name__ == "__main__":

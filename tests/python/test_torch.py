@@ -70,13 +70,7 @@ class SameBytes(peers.Case):
 
 class Pictures(peers.Case):
     def test_the_example_of_pictures_has_one_state_alone_and_with_workers(self):
-        for name, count in (("train", 300), ("t10k", 100)):
-            pictures = bytes((i * i // 7) % 251 for i in range(count * 64))
-            with open(os.path.join(self.folder, f"{name}-images-idx3-ubyte"), "wb") as file:
-                file.write(b"\0\0\x08\x03" + struct.pack(">3I", count, 8, 8) + pictures)
-            with open(os.path.join(self.folder, f"{name}-labels-idx1-ubyte"), "wb") as file:
-                file.write(b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(i % 10 for i in range(count)))
-        alone = self.alone(IMAGES, [self.folder, 4])
+        alone = self.alone(IMAGES, [self.pictures(), 4])
         self.assertRegex(alone, "after 4 updates: .* are recognized")
         self.assertEqual(self.state("two", IMAGES, [self.folder, 4], ("--workers", "2")), peers.state_of(alone))
 

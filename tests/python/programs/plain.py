@@ -1,12 +1,6 @@
 """A job of arrays, with a fault that its argument names; without one it is pure. It dies where it is told to."""
 
-import collections
-import functools
-import os
-import queue
 import sys
-import threading
-import time
 
 import godwit
 
@@ -16,21 +10,12 @@ from godwit import arrays
 
 fault = sys.argv[1] if len(sys.argv) > 1 else ""
 data = numpy.random.normal(size=(600, 4))
-own = numpy.random.default_rng(3)
-unseeded = numpy.random.default_rng()
-words = {"a", "bb", "ccc", "dddd", "eeeee", "ffffff", "ggggggg"}
-counts = collections.Counter()
-batches = iter(range(10**6))
-counter = 0
-ready = queue.Queue()
 
 if fault == "raises at import":
     raise ValueError("the file has no header")
 if fault == "ends at import":
     sys.exit(3)
 first = {"w": numpy.full(4, 0.5), "count": numpy.zeros((), numpy.int64), "half": numpy.zeros(3, numpy.float16)}
-if fault == "first state":
-    first["w"] = unseeded.normal(size=4)
 job = arrays.Job(
     first, {"g": numpy.zeros(4), "n": numpy.int64(0)}, shards=6, updates=8, reports=["size"], eval_every=3, eval_shards=2,
 )  # fmt: skip
@@ -38,18 +23,8 @@ job.vars.rate = 0.1
 job.vars.seen = []
 
 
-def prefetch():
-    ready.put(data[counts["n"] % 600])
-
-
-@functools.lru_cache(maxsize=None)
-def cached(key):
-    return numpy.random.normal()
-
-
 @job.shard
 def shard(s, state):
-    global counter
     deaths.at("shard", s.update, s.shard)
     if s.update == 2 and s.shard == 1:
         if fault == "raises":
@@ -68,39 +43,12 @@ def shard(s, state):
             open("/nowhere/at/all")
     x = data[s.indices(600, 10)]
     noise = numpy.random.normal()
-    if fault == "generator":
-        noise += own.normal()
-    if fault == "set":
-        for place, word in enumerate(words):
-            noise += place / len(word)
-    if fault == "time":
-        noise += time.time() % 1
-    if fault == "cache":
-        noise += cached(0)
-    if fault == "counter":
-        counter += 1
-        noise += counter
-    if fault == "iterator":
-        noise += next(batches)
-    if fault == "in place":
-        data[:] += 1
-    if fault == "thread":
-        counts["n"] += 1
-        worker = threading.Thread(target=prefetch)
-        worker.start()
-        noise += ready.get().sum()
-        worker.join()
-    if fault == "process":
-        noise += os.getpid()
-    if fault == "unseeded":
-        noise += unseeded.normal()
     g = (x @ state["w"] - x.sum(1)) @ x + noise * 1e-3
     return {"g": g, "n": len(x)}, len(x), {"size": float(abs(state["w"]).sum()) * len(x)}
 
 
 @job.update
 def update(u, state, totals):
-    global counter
     deaths.at("once", u.update)
     if fault == "raises in update" and u.update == 2:
         raise ZeroDivisionError("the rate is 0")
@@ -108,9 +56,6 @@ def update(u, state, totals):
         job.vars.thing = object()
     if fault == "grows":
         job.vars.text = "x" * 5000
-    if fault == "update counter":
-        counter += 1
-        state["w"] += counter
     state["w"] -= job.vars.rate * totals["g"] / u.weight
     state["count"] += totals["n"]
     state["half"][:] = state["w"][:3]

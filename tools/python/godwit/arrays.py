@@ -93,6 +93,7 @@ class ArraysProgram(Program):
         self.layout = Layout(self.description)
         self._sum_names = [*job.sums, "", *job.settings.reports]
         self._seen = b""
+        self._shards_verified = 0
         self._vars: Any = None
 
     def _views(self, memory: mmap.mmap, tensors: Sequence[Tensor], offsets: Sequence[int]) -> List[Array]:
@@ -151,6 +152,10 @@ class ArraysProgram(Program):
                 )
             own[...] = value
             self._presence[number] = 1
+        if self._shards_verified < jobs.SHARDS_VERIFIED or jobs.IS_CHECKED:
+            self._shards_verified += 1
+            if _blobs.encode(jobs.vars_of(job), "job.vars") != self._seen.rstrip(b"\0"):
+                raise Refused("the shard changes job.vars, which is part of the state: only @job.update may change it")
 
     def part(self, request: Part) -> None:
         """Nothing belongs to a part."""

@@ -18,6 +18,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _ORDER, _PURPOSE_SHARD, _PURPOSE_UPDATE = 0x6F72646572, 1, 2
 
+SHARDS_VERIFIED = 2
+"""After so many shards of a process it is verified that they leave alone the numbers that are state."""
+IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
+"""Whether ``godwit check`` has started this process, which then verifies all shards."""
+
 class ShardContext:
     """What a shard function is given: which shard of which step it is.
 

@@ -9,11 +9,13 @@ import array
 import hashlib
 import mmap
 import os
+import select
 import socket
 import struct
 import subprocess
 import sys
-from typing import Dict, List, Optional, Sequence, Tuple
+import time
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from . import pin
 from .errors import Error
@@ -24,9 +26,34 @@ from .protocol import (
 
 _CODES = {DType.F32: "f", DType.F64: "d", DType.I64: "q", DType.F16: "e"}
 
+try:
+    import numpy as _numpy
+except ImportError:  # a program that needs no NumPy has sums that lists can hold
+    _numpy = None  # type: ignore[assignment,unused-ignore]
+
+Digests = Dict[str, bytes]
+"""The digest of each tensor, or of what a shard gives to each sum, by name."""
+
 
 class Failed(Error):
-    """A process has answered with an error, or has ended."""
+    """A process has answered with an error, or has ended. ``refused``: the program is no possible job."""
+
+    def __init__(self, text: str, refused: bool = False) -> None:
+        super().__init__(text)
+        self.refused = refused
+
+
+class Late(Failed):
+    """A process has not answered within the time that there is."""
+
+
+class Unlike(Failed):
+    """Two parts of an update have left other bytes in a state tensor that all of them write alike."""
+
+    def __init__(self, tensor: str, part: int) -> None:
+        super().__init__(f"part {part} of the update leaves '{tensor}' otherwise than part 0", True)
+        self.tensor = tensor
+        self.part = part
 
 
 def _memory(name: str, size: int) -> Tuple[int, mmap.mmap]:
@@ -35,29 +62,98 @@ def _memory(name: str, size: int) -> Tuple[int, mmap.mmap]:
     return fd, mmap.mmap(fd, size)
 
 
+def _digest(memory: mmap.mmap, at: int, size: int) -> bytes:
+    with memoryview(memory) as view, view[at : at + size] as part:
+        return hashlib.blake2b(part, digest_size=16).digest()
+
+
+class Sums:
+    """Contributions of the shards of a step, added up in double precision."""
+
+    def __init__(self) -> None:
+        self.shards = 0
+        self._values: Dict[str, Any] = {}
+
+    def add(self, tensor: Tensor, data: bytes) -> None:
+        """Adds what a shard gives to a sum."""
+        values, before = _decoded(tensor, data), self._values.get(tensor.name)
+        if _numpy is None and before is not None:
+            values = [a + b for a, b in zip(before, values)]
+        elif before is not None:
+            values = before + values
+        self._values[tensor.name] = values
+
+    def value(self, tensor: Tensor) -> float:
+        """The sum of one element, or 0 where no shard gave any."""
+        return float(self._values[tensor.name][0]) if tensor.name in self._values else 0.0
+
+    def total(self, tensor: Tensor, divisor: float) -> bytes:
+        """The sum divided by something, in the sum's own type."""
+        values = self._values.get(tensor.name)
+        if values is None:
+            return bytes(tensor.bytes)
+        if _numpy is None:
+            return _encoded(tensor, [value / divisor for value in values])
+        return _encoded(tensor, values / divisor)
+
+
+def _decoded(tensor: Tensor, data: bytes) -> Any:
+    """The values of a sum as doubles."""
+    if tensor.dtype == DType.BF16:  # the upper half of a float
+        data = b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2))
+    code = "f" if tensor.dtype == DType.BF16 else _CODES[tensor.dtype]
+    if _numpy is not None:
+        return _numpy.frombuffer(data, code).astype(float)
+    if code == "e":
+        return struct.unpack(f"<{tensor.elements}e", data)
+    found = array.array(code)
+    found.frombytes(data)
+    return found
+
+
+def _encoded(tensor: Tensor, values: Any) -> bytes:
+    if tensor.dtype == DType.BF16:
+        return b"".join(struct.pack("<f", float(v))[2:] for v in values)
+    if _numpy is not None:
+        return bytes(_numpy.asarray(values).astype(_CODES[tensor.dtype]).tobytes())
+    if tensor.dtype == DType.I64:
+        return struct.pack(f"<{len(values)}q", *(int(v) for v in values))
+    return struct.pack(f"<{len(values)}{_CODES[tensor.dtype]}", *values)
+
+
 class Process:
-    """A process of a script that has described its job."""
+    """A process of a script."""
 
     def __init__(
-        self, script: str, argv: Sequence[str], seed: int, threads: int, hash_seed: int, python: str = sys.executable
+        self, script: str, argv: Sequence[str], seed: int, threads: int, hash_seed: int, until: float
     ) -> None:
+        """Starts it. ``until`` is when (``time.monotonic``) the last answer has to be there."""
+        self._until = until
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.send(Welcome(Role.WORKER, True, 1, threads, seed, "", "").write().bytes)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "MKL_", "OPENBLAS_"))}
         environment.update(pin.environment(threads))
         environment.update(
-            PYTHONHASHSEED=str(hash_seed), PYTHONUNBUFFERED="1", GODWIT_WORKER_FD=str(theirs.fileno())
+            PYTHONHASHSEED=str(hash_seed), PYTHONUNBUFFERED="1", GODWIT_WORKER_FD=str(theirs.fileno()), GODWIT_CHECK="1"
         )
         self._process = subprocess.Popen(
-            [python, script, *argv], pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL
+            [sys.executable, script, *argv], pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL
         )
         theirs.close()
         self._tie = Tie(ours.detach())
-        self._expect(Kind.HELLO)
+
+    def describe(self) -> None:
+        """Waits until the script has described its job: ``description`` and ``layout`` are there then."""
+        self._expect(Kind.HELLO, "the script's start")
         self.description = self._describe()
         self.layout = Layout(self.description)
 
-    def _receive(self) -> Reader:
+    def _receive(self, what: str) -> Reader:
+        poll = select.poll()
+        poll.register(self._tie.fileno(), select.POLLIN)
+        if not poll.poll(max(0.0, self._until - time.monotonic()) * 1000):
+            self._process.kill()
+            raise Late(f"{what} has not ended")
         try:
             message, fds = self._tie.receive()
         except EOFError:
@@ -70,19 +166,20 @@ class Process:
             (line,) = message.get("I")
             text = message.text()
             place = f"{file}:{line}: " if file else ""
-            raise Failed(place + (text if fault == Fault.REFUSED else text.splitlines()[-1]))
+            refused = fault == Fault.REFUSED
+            raise Failed(place + (text if refused else text.splitlines()[-1]), refused)
         return message
 
-    def _expect(self, kind: Kind) -> Reader:
-        message = self._receive()
+    def _expect(self, kind: Kind, what: str) -> Reader:
+        message = self._receive(what)
         if message.kind != kind:
             raise ProtocolError(f"the script's process sent {message.kind.name} instead of {kind.name}")
         return message
 
     def _describe(self) -> Description:
-        found = Description(Options.read(self._expect(Kind.OPTIONS)))
+        found = Description(Options.read(self._expect(Kind.OPTIONS, "the script's way to job.run()")))
         while True:
-            message = self._receive()
+            message = self._receive("the script's way to job.run()")
             if message.kind == Kind.DESCRIBED:
                 return found
             (count,) = message.get("H")
@@ -94,16 +191,16 @@ class Process:
                     name = message.text()
                     found.lines[name] = message.text()
 
-    def ask(self, message: Writer, fds: Sequence[int] = ()) -> Reader:
-        """Sends a request and waits for its answer."""
+    def ask(self, message: Writer, what: str, fds: Sequence[int] = ()) -> Reader:
+        """Sends a request and waits for its answer. ``what`` names it in an error."""
         self._tie.send(message, fds)
-        return self._receive()
+        return self._receive(what)
 
     def initial(self) -> bytes:
         """S_0, as it lies in *state*."""
         fd, memory = _memory("initial", self.layout.state_bytes)
         with memory:
-            self.ask(Writer(Kind.INIT), [fd])
+            self.ask(Writer(Kind.INIT), "the initial state", [fd])
             os.close(fd)
             return memory[:]
 
@@ -114,29 +211,43 @@ class Process:
         next_fd, self.next = _memory("next", size)
         own_fd, self.own = _memory("own", self.layout.own_bytes)
         fds = [state_fd, next_fd, own_fd]
-        self.ask(Writer(Kind.ARENAS).put("QQ", size, self.layout.own_bytes), fds)
+        self.ask(Writer(Kind.ARENAS).put("QQ", size, self.layout.own_bytes), "the first look at the state", fds)
         for fd in fds:
             os.close(fd)
 
-    def shard(self, request: Shard) -> Dict[str, bytes]:
-        """The contributions to each sum, by name; a sum that the shard leaves out is not there."""
-        self.ask(request.write())
+    def shard(self, request: Shard, sums: Optional[Sums] = None) -> Digests:
+        """Computes a shard. What it gives is also added to ``sums``; a sum that it leaves out has no digest."""
+        self.ask(request.write(), f"shard {request.shard} at update {request.update}")
         wanted = SumFlag.TRAIN if request.phase == Phase.TRAIN else SumFlag.EVALUATE
-        found: Dict[str, bytes] = {}
+        found: Digests = {}
+        if sums is not None:
+            sums.shards += 1
         for number, (tensor, at) in enumerate(zip(self.description.sums, self.layout.sums)):
             if tensor.flags & wanted and self.own[number]:
-                found[tensor.name] = self.own[at : at + tensor.bytes]
+                found[tensor.name] = _digest(self.own, at, tensor.bytes)
+                if sums is not None:
+                    sums.add(tensor, self.own[at : at + tensor.bytes])
         return found
 
-    def update(self, step: int, update: int, shards: Sequence[Dict[str, bytes]]) -> None:
-        """Computes the next state from contributions, and makes it the state."""
-        totals, reports = self._totals(shards)
+    def digests(self) -> Digests:
+        """The state's tensors."""
+        places = zip(self.description.state, self.layout.state)
+        return {tensor.name: _digest(self.state, at, tensor.bytes) for tensor, at in places}
+
+    def update(self, step: int, update: int, sums: Sums) -> None:
+        """Computes the next state from the sums of a step, and makes it the state. Raises Unlike where parts
+        differ in what they are to write alike."""
+        what = f"update {update}"
+        totals = self._totals(sums)
         copies: Dict[int, bytes] = {}
         for part in range(self.description.options.parts):
-            self._write_totals(shards, totals, part)
-            self.ask(Part(step, update, part, totals).write())
+            self._write_totals(sums, totals, part)
+            self.ask(Part(step, update, part, totals).write(), what)
             for number, at in self.layout.copies.items():
-                copies[number] = self.own[at : at + self.description.state[number].bytes]
+                tensor = self.description.state[number]
+                data = self.own[at : at + tensor.bytes]
+                if copies.setdefault(number, data) != data:
+                    raise Unlike(tensor.name, part)
         for number, tensor in enumerate(self.description.state):
             at = self.layout.state[number]
             if number in copies:
@@ -144,40 +255,23 @@ class Process:
             elif tensor.part >= self.description.options.parts:
                 self.next[at : at + tensor.bytes] = self.state[at : at + tensor.bytes]
         if self.description.options.flags & HAS_ONCE:
-            self._write_totals(shards, totals, ONCE_ONLY)
+            self._write_totals(sums, totals, ONCE_ONLY)
+            reports = {t.name: sums.value(t) / totals.weight for t in self.description.sums if t.flags & SumFlag.REPORT}
             message = totals.write(Writer(Kind.ONCE).put("QQB", step, update, Phase.TRAIN)).put("H", len(reports))
             for name, value in reports.items():
                 message.text(name).put("d", value)
-            self.ask(message)
+            self.ask(message, what)
         self.state[:] = self.next[:]
 
-    def _totals(self, shards: Sequence[Dict[str, bytes]]) -> Tuple[Totals, Dict[str, float]]:
-        options, sums = self.description.options, self.description.sums
-        weight = float(len(shards))
-        if options.weight != NO_WEIGHT:
-            weight = sum(self._added(sums[options.weight], shards))
-        totals = Totals(len(shards), weight, 1.0, 1.0)  # nothing is clipped: it is no matter for purity
-        reports = {t.name: sum(self._added(t, shards)) / weight for t in sums if t.flags & SumFlag.REPORT}
-        return totals, reports
+    def _totals(self, sums: Sums) -> Totals:
+        weight = float(sums.shards)
+        if self.description.options.weight != NO_WEIGHT:
+            weight = sums.value(self.description.sums[self.description.options.weight])
+        if not weight > 0:
+            raise Failed(f"the weights of the first {sums.shards} shards add up to {weight:g}")
+        return Totals(sums.shards, weight, 1.0, 1.0)  # nothing is clipped: it is no matter for purity
 
-    @staticmethod
-    def _values(tensor: Tensor, data: bytes) -> Sequence[float]:
-        if tensor.dtype == DType.BF16:
-            return [struct.unpack("<f", b"\0\0" + data[i : i + 2])[0] for i in range(0, len(data), 2)]
-        if tensor.dtype == DType.F16:
-            return struct.unpack(f"<{tensor.elements}e", data)
-        found = array.array(_CODES[tensor.dtype])
-        found.frombytes(data)
-        return found
-
-    def _added(self, tensor: Tensor, shards: Sequence[Dict[str, bytes]]) -> List[float]:
-        found = [0.0] * tensor.elements
-        for shard in shards:
-            if tensor.name in shard:
-                found = [a + b for a, b in zip(found, self._values(tensor, shard[tensor.name]))]
-        return found
-
-    def _write_totals(self, shards: Sequence[Dict[str, bytes]], totals: Totals, part: int) -> None:
+    def _write_totals(self, sums: Sums, totals: Totals, part: int) -> None:
         for tensor, at in zip(self.description.sums, self.layout.sums):
             if tensor.part not in (part, ALIKE):
                 continue
@@ -186,37 +280,18 @@ class Process:
                 divisor = totals.weight
             elif tensor.flags & SumFlag.BY_SHARDS:
                 divisor = float(totals.shards)
-            values = [value / divisor for value in self._added(tensor, shards)]
-            if tensor.dtype == DType.I64:
-                data = struct.pack(f"<{len(values)}q", *(int(v) for v in values))
-            elif tensor.dtype == DType.BF16:
-                data = b"".join(struct.pack("<f", v)[2:] for v in values)
-            else:
-                data = struct.pack(f"<{len(values)}{_CODES[tensor.dtype]}", *values)
-            self.own[at : at + len(data)] = data
+            self.own[at : at + tensor.bytes] = sums.total(tensor, divisor)
 
     def end(self) -> None:
-        """Ends the process."""
-        try:
-            self._tie.send(Writer(Kind.LEAVE))
-        except OSError:
-            pass
+        """Ends the process, which has nothing to lose."""
         self._tie.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
 
-def first_difference(tensors: Sequence[Tensor], offsets: Sequence[int], a: bytes, b: bytes) -> Optional[str]:
-    """The name of the first tensor in which two arenas differ."""
-    for tensor, at in zip(tensors, offsets):
-        if a[at : at + tensor.bytes] != b[at : at + tensor.bytes]:
-            return tensor.name
+def first_difference(a: Digests, b: Digests) -> Optional[str]:
+    """The name of the first tensor in which two results differ."""
+    for name in (*a, *b):
+        if a.get(name) != b.get(name):
+            return name
     return None
-
-
-def digest(contributions: Dict[str, bytes]) -> Dict[str, str]:
-    """The contributions in few bytes."""
-    return {name: hashlib.blake2b(data, digest_size=16).hexdigest() for name, data in contributions.items()}

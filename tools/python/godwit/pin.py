@@ -86,6 +86,8 @@ def libraries(seed: int, threads: int) -> None:
     actions: Dict[str, Callable[[ModuleType], None]] = {
         "torch": lambda module: _torch(module, seed, threads),
         "numpy": lambda module: module.random.seed(derived(seed, 3) & 0xFFFFFFFF),
+        "torch._dynamo.config": _dynamo,
+        "torch._inductor.config": lambda module: setattr(module, "compile_threads", 1),  # in this process, not in others
     }
     for name in list(actions):
         module = sys.modules.get(name)
@@ -103,6 +105,15 @@ def _torch(torch: ModuleType, seed: int, threads: int) -> None:
     torch.backends.cudnn.allow_tf32 = False
     torch.backends.cudnn.benchmark = False
     torch.backends.cudnn.deterministic = True
+
+
+def _dynamo(config: ModuleType) -> None:
+    """Has torch.compile make code for each shape by itself. By default it makes code for all shapes when it has seen
+    two of them, and none at all behind some more, so that bits depend on what came before."""
+    config.automatic_dynamic_shapes = False  # type: ignore[attr-defined,unused-ignore]
+    for name, value in (("recompile_limit", 256), ("cache_size_limit", 256), ("fail_on_recompile_limit_hit", True)):
+        if hasattr(config, name):
+            setattr(config, name, value)
 
 
 class _Hook(importlib.abc.MetaPathFinder):

@@ -220,6 +220,7 @@ class TorchProgram(Program):
             parameter.tensor.grad = None
         self._presence = memoryview(b"")
         self._own: Optional[mmap.mmap] = None
+        self._shards_verified = 0
         self._describe()
 
     # Finding what there is.
@@ -515,6 +516,7 @@ class TorchProgram(Program):
 
     def _see_state(self) -> None:
         """Has everything see S_t: parameters and buffers, and the numbers in groups, kept objects and variables."""
+        torch.clear_autocast_cache()  # which a `with torch.autocast` around job.run() fills with copies of parameters
         for p in self._parameters:
             if p.tensor.data_ptr() != p.array.state.data_ptr():
                 p.tensor.data = p.array.state
@@ -563,6 +565,9 @@ class TorchProgram(Program):
                 loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
         self._contribute(training, loss, weight, reports)
         self._verify(training)
+        if self._shards_verified < jobs.SHARDS_VERIFIED or jobs.IS_CHECKED:
+            self._verify_numbers()
+            self._shards_verified += 1
 
     def _answer(self, answer: Any) -> Tuple[torch.Tensor, float, Dict[str, Any]]:
         values = answer if isinstance(answer, tuple) else (answer, 1)
@@ -632,6 +637,17 @@ class TorchProgram(Program):
             raise Refused("the shard replaces a parameter; only @job.update may change the model")
         if _structure(self._model) != self._shape:
             raise Refused("the shard adds or removes a parameter or a buffer: the model must stay as job.run() saw it")
+
+    def _verify_numbers(self) -> None:
+        """Refuses a change of numbers, which would be lost. It takes time, so that a process does it for its first
+        shards, and for all in a check."""
+        held = [(self._groups, self._group_numbers()), (self._vars, jobs.vars_of(self._job))]
+        held += [(kept.numbers, _split(kept.object.state_dict())[1]) for kept in self._kept]
+        for numbers, now in held:
+            if _blobs.encode(now, numbers.what) != numbers.seen.rstrip(b"\0"):
+                raise Refused(
+                    f"the shard changes {numbers.what}, which is part of the state: only @job.update may change it"
+                )
 
     def _hook_of(self, parameter: _Parameter) -> Callable[[torch.Tensor], None]:
         def hand_over(tensor: torch.Tensor) -> None:
