@@ -47,7 +47,8 @@ static const struct {
  * first shard, and jobs with float sums name the build where others name a compute class. */
 static bool follows_from_any(const char *theirs, const char *ours, const char *line) {
     bool absent = gw_identity_line(theirs, line) == NULL || gw_identity_line(ours, line) == NULL;
-    return has_name(line, "probe") || (absent && (has_name(line, "class") || has_name(line, "kernels")));
+    return has_name(line, "probe") || has_name(line, "worker-probe") ||
+           (absent && (has_name(line, "class") || has_name(line, "kernels")));
 }
 
 /* Whether two identities differ in a line of `all`, one of them, that does not follow from any other. */
@@ -74,6 +75,9 @@ const char *gw_identity_digest_text(const char *line) {
         {"program", "the file of the program differs"},
         {"parent", "the jobs that they go on from differ"},
         {"parent-root", "the states that they go on from differ"},
+        {"worker-probe",
+         "the probe of the program's workers differs, as another processor, library or setting "
+         "may make it"},
         {"probe", "the bits of a first shard differ, as another processor or library may give them"}};
     for (size_t i = 0; i < sizeof digests / sizeof digests[0]; i++)
         if (has_name(line, digests[i].name)) return digests[i].text;

@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
 import tap  # noqa: E402
 
 PLAIN = os.path.join(peers.PROGRAMS, "plain.py")
+PROBED = os.path.join(peers.PROGRAMS, "probed.py")
 KMEANS = os.path.join(peers.EXAMPLES, "kmeans.py")
 
 
@@ -41,6 +42,26 @@ class SameBytes(peers.Case):
         said = re.search(r"after \d+ updates the mean distance is .*", alone)[0]
         self.assertEqual(self.state("two", KMEANS, (), ("--workers", "2")), peers.state_of(alone))
         self.assertIn(said, self.output)
+
+
+class Probes(peers.Case):
+    def test_a_probe_that_comes_out_alike_changes_no_state(self):
+        state = peers.state_of(self.alone(PROBED, ["none"]))
+        for kind in ("default", "function"):
+            self.assertEqual(peers.state_of(self.alone(PROBED, [kind])), state, kind)
+            self.assertEqual(self.state(kind, PROBED, [kind], ("--workers", "2")), state, kind)
+
+    def test_a_worker_in_which_it_comes_out_otherwise_ends_the_peer(self):
+        said = self.refusal(PROBED, ["used"])
+        self.assertIn("the probe comes out otherwise in a worker that has computed shards than when the program began", said)
+        self.assertIn("the probe comes out otherwise in a fresh worker than", self.refusal(PROBED, ["fresh"]))
+        self.assertIn("probe= returned a value of type object", self.refusal(PROBED, ["object"]))
+        self.assertIn("probe= cannot be computed: ValueError: no processor has it", self.refusal(PROBED, ["raises"]))
+
+    def test_a_peer_whose_machine_computes_otherwise_is_turned_away(self):
+        flock = self.flock(PROBED, ["function"], peers=2, variables=[{}, {"GODWIT_TEST_MACHINE": "another"}])
+        self.assertNotEqual(flock[1].end(), 0, flock[1].output)
+        self.assertIn("the probe of the program's workers differs", flock[1].output)
 
 
 class Faults(peers.Case):

@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 import mmap
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy
 
@@ -199,7 +199,7 @@ class Job(jobs.JobBase):
         sums: what the shards of an update add up, by name: arrays (or numbers) whose type and shape count; float32,
             float64, int64 or float16.
         reports: names of numbers that shards return besides; divided by the weight, and shown.
-        shards, updates, eval_every, eval_shards, data: as for ``godwit.Job``.
+        shards, updates, eval_every, eval_shards, data, probe: as for ``godwit.Job``.
 
     ``@job.shard`` is ``function(s, state)``, which returns a dict of sums, a weight (1) and a dict of reports;
     ``@job.update`` is ``function(u, state, totals)``, which writes to the state or puts new arrays into the dict;
@@ -218,8 +218,10 @@ class Job(jobs.JobBase):
         eval_every: int = 0,
         eval_shards: int = 0,
         data: Sequence[Any] = (),
+        probe: Union[bool, Callable[[], Any]] = False,
     ) -> None:
-        super().__init__(jobs.check_settings(shards, updates, None, eval_every, eval_shards, data, reports, None))
+        settings = jobs.check_settings(shards, updates, None, eval_every, eval_shards, data, reports, None)
+        super().__init__(settings, probe)
         self.state: Dict[str, Array] = {n: _as_array(f"state {n!r}", a) for n, a in state.items()}
         self.sums: Dict[str, Array] = {n: _as_array(f"sums {n!r}", a) for n, a in sums.items()}
         for name, array in self.sums.items():

@@ -6,13 +6,14 @@ import os
 import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import identity, pin, session as sessions
 from .errors import Error
 from .permutation import derived, permutation
+from .probe import LINE, Probe
 from .protocol import HAS_AFTER, HAS_ONCE, ONCE_EVALUATED, Finish, Phase
-from .worker import Leave, Program, error_of, serve, serve_alone
+from .worker import Leave, Program, can_fork, error_of, serve, serve_alone
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -154,9 +155,10 @@ def check_settings(
 class JobBase:
     """What jobs of all libraries have in common: their functions, their variables, and ``run``."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, probe: Union[bool, Callable[[], Any]] = False) -> None:
         self.settings = settings
         self.seed = sessions.settings.seed
+        self._probe = None if probe is False else Probe(probe, self.seed)
         self.vars = SimpleNamespace()
         """Variables that are state: numbers, strings, and lists and dictionaries of them. Set them before
         ``run()``; then the update function alone may change them."""
@@ -229,6 +231,9 @@ class JobBase:
         current = sessions.session
         try:
             program = self.program()
+            program.probe = self._probe
+            if self._probe is not None:
+                program.description.lines[LINE] = self._probe.begin(apart=can_fork())
         except Exception as error:
             if current is not None:
                 refuse(current, error)

@@ -16,7 +16,7 @@ import warnings
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -960,6 +960,9 @@ class Job(jobs.JobBase):
         reports: names of further sums that shards return, in a dict; they are divided by the weight and shown.
         parts: parts of an update that workers compute at the same time. None: one for each million of parameters.
             An optimizer that mixes parameters needs 1.
+        probe: a function without arguments, whose value (numbers, tensors, arrays) all workers must agree on, fresh
+            or used, on all peers; or True, for operations of the libraries that are loaded (probe.py). It may not
+            depend on the state.
 
     Raises Error for arguments that are not possible; the text names the argument.
     """
@@ -978,9 +981,10 @@ class Job(jobs.JobBase):
         keep: Optional[Mapping[str, Any]] = None,
         reports: Sequence[str] = (),
         parts: Optional[int] = None,
+        probe: Union[bool, Callable[[], Any]] = False,
     ) -> None:
         super().__init__(
-            jobs.check_settings(shards, updates, clip, eval_every, eval_shards, data, reports, parts)
+            jobs.check_settings(shards, updates, clip, eval_every, eval_shards, data, reports, parts), probe
         )
         if not isinstance(model, torch.nn.Module):
             raise Error(f"Job: the model is a {type(model).__name__}; it must be a torch.nn.Module")

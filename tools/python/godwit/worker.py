@@ -21,6 +21,7 @@ from .protocol import (
     After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
     done, error_message,
 )  # fmt: skip
+from .probe import Probe
 from .session import Session, die_with_parent, tell_no_more, tell_where
 
 
@@ -38,6 +39,7 @@ class Program(abc.ABC):
 
     description: Description
     layout: Layout
+    probe: Optional[Probe] = None
 
     @abc.abstractmethod
     def initial(self, memory: mmap.mmap) -> None:
@@ -164,6 +166,8 @@ class _Server:
     def _request(self, message: Reader, fds: List[int]) -> Writer:
         kind, program = message.kind, self._program
         if kind == Kind.SHARD:
+            if program.probe is not None:
+                program.probe.before_shard()
             program.shard(Shard.read(message))
         elif kind == Kind.PART:
             program.part(Part.read(message))
