@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "kernels/math/vmath.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool gw_schedule_named(const char *name, gw_schedule_kind *kind) {
@@ -15,10 +16,15 @@ bool gw_schedule_named(const char *name, gw_schedule_kind *kind) {
     return false;
 }
 
+/* The update from which on the rate descends. */
+static uint64_t descent(const gw_schedule *s) {
+    if (s->kind != GW_SCHEDULE_WSD) return s->warmup;
+    return s->decay < s->updates ? s->updates - s->decay : 0;
+}
+
 /* The progress of the rate's descent from `most` to `least`, 0 to 1. */
 static double done(const gw_schedule *s, uint64_t update) {
-    uint64_t begin = s->kind == GW_SCHEDULE_WSD && s->decay < s->updates ? s->updates - s->decay : 0;
-    if (s->kind != GW_SCHEDULE_WSD) begin = s->warmup;
+    uint64_t begin = descent(s);
     if (update < begin || s->kind == GW_SCHEDULE_CONSTANT) return 0.0;
     if (update >= s->updates) return 1.0;
     return (double)(update - begin) / (double)(s->updates - begin);
@@ -36,4 +42,21 @@ double gw_schedule_rate(const gw_schedule *s, uint64_t update) {
     if (update >= s->warmup) return rate;
     double up = s->most * (double)(update + 1) / (double)s->warmup;
     return up < rate ? up : rate;
+}
+
+void gw_schedule_describe(const gw_schedule *s, uint64_t update, char *text, size_t size) {
+    unsigned long long begin = descent(s);
+    int used = snprintf(text, size, "learning rate %.4g, ", gw_schedule_rate(s, update));
+    GW_ASSERT(used > 0);
+    if ((size_t)used >= size) return;
+    text += used;
+    size -= (size_t)used;
+    if (update < s->warmup && gw_schedule_rate(s, update + 1) > gw_schedule_rate(s, update))
+        snprintf(text, size, "rising until update %llu", (unsigned long long)s->warmup);
+    else if (s->kind == GW_SCHEDULE_CONSTANT)
+        snprintf(text, size, "constant");
+    else if (update >= begin)
+        snprintf(text, size, "falling since update %llu", begin);
+    else
+        snprintf(text, size, "falling from update %llu on", begin);
 }

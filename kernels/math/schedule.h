@@ -3,6 +3,7 @@
 #define GODWIT_KERNELS_MATH_SCHEDULE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum gw_schedule_kind {
@@ -27,5 +28,9 @@ bool gw_schedule_named(const char *name, gw_schedule_kind *kind);
 /* The rate of update `update`, counted from 0. It rises linearly over the first `warmup` updates and then
  * takes the course of the kind. Pure. */
 double gw_schedule_rate(const gw_schedule *schedule, uint64_t update);
+
+/* Writes for people the rate of this update, and what it does: "learning rate 0.00055, falling since update
+ * 800". Cuts what has no room in `size` bytes. Pure. */
+void gw_schedule_describe(const gw_schedule *schedule, uint64_t update, char *text, size_t size);
 
 #endif

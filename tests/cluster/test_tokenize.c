@@ -110,7 +110,7 @@ static void check_tokens(uint32_t count, const uint32_t *expected) {
 
 Test(tokenize, each_text_is_a_document) {
     cr_assert_eq(shell("printf 'hello world' >a; printf 'hello\\377' >b; " TOKENIZE "a b"), 0, "%s", said);
-    cr_expect_str_eq(said, "t.bin: 6 tokens of 17 bytes, 1 file\n");
+    cr_expect_str_eq(said, "t.bin: 6 tokens of 17 bytes, 1 file; godwit run gpt needs --vocab 266\n");
     CHECK(END, HELLO, WORLD, END, HELLO, 0xff);
     /* once, whoever writes it; and nothing for nothing */
     cr_assert_eq(shell("printf '<|endoftext|>hello<|endoftext|>' >a; : >b; printf ' world' >c; " TOKENIZE
@@ -139,7 +139,7 @@ Test(tokenize, a_folder_stands_for_the_files_below_it) {
               "echo x >f/.hidden; ln -s ../f f/loop; ln -s ../f/c f/d; " TOKENIZE "f"),
         0, "%s", said);
     CHECK(END, WORLD, END, HELLO, END, HELLO);
-    cr_expect_str_eq(said, "t.bin: 6 tokens of 16 bytes, 1 file\n");
+    cr_expect_str_eq(said, "t.bin: 6 tokens of 16 bytes, 1 file; godwit run gpt needs --vocab 266\n");
 }
 
 Test(tokenize, compressed_texts_are_decompressed) {
@@ -170,10 +170,12 @@ Test(tokenize, nothing_is_left_out_of_a_text) {
 
 Test(tokenize, a_large_text_takes_several_files) {
     cr_assert_eq(shell("yes 'hello world, hello!' | head -n 40000 >large; " TOKENIZE "large"), 0, "%s", said);
-    cr_expect_str_eq(said, "t.bin: 280001 tokens of 800000 bytes, 1 file\n");
+    cr_expect_str_eq(said,
+                     "t.bin: 280001 tokens of 800000 bytes, 1 file; godwit run gpt needs --vocab 266\n");
     cr_assert_eq(shell("ulimit -Sn 8; $godwit tokenize --tokenizer . --to s.bin --shard-tokens 65536 large"),
                  0, "%s", said);
-    cr_expect_str_eq(said, "s_000001.bin to s_000004.bin: 280001 tokens of 800000 bytes, 4 files\n");
+    cr_expect_str_eq(said, "s_000001.bin to s_000004.bin: 280001 tokens of 800000 bytes, 4 files; godwit run "
+                           "gpt needs --vocab 266\n");
     cr_assert_eq(shell("for f in t.bin s_*.bin; do tail -c +1025 $f >>${f%%%%[._]*}; done; cmp t s"), 0, "%s",
                  said);
 }
@@ -240,7 +242,7 @@ Test(tokenize, progress_is_for_terminals) {
     cr_expect_not_null(strstr(shown, "\r\033[K"), "%s", shown); /* the line is erased at the end */
     close(terminal);
     cr_assert_eq(shell(TOKENIZE "a"), 0);
-    cr_expect_str_eq(said, "t.bin: 3 tokens of 6 bytes, 1 file\n");
+    cr_expect_str_eq(said, "t.bin: 3 tokens of 6 bytes, 1 file; godwit run gpt needs --vocab 266\n");
 }
 
 /* The bytes of the prompt (NULL: the end of a text has none) and of the tokens that the model goes on with,
@@ -304,6 +306,12 @@ static const char *generated(const char *state, const char *arguments, uint64_t 
 
 /* The model has more tokens than the tokenizer, whose numbers have a gap before the last one, and it may
  * draw any of them. With some seeds the text ends early. */
+static bool warns_of_vocabulary(const json_t *event, const void *context) {
+    (void)context;
+    return strcmp(lab_text(event, "event"), "warning") == 0 &&
+           strstr(lab_text(event, "text"), "and the model has 50257: if their tokenizer has fewer") != NULL;
+}
+
 Test(tokenize, a_model_of_the_tokens_writes_text) {
     lab *l = lab_open();
     write_vocabulary(LAST);
@@ -316,6 +324,14 @@ Test(tokenize, a_model_of_the_tokens_writes_text) {
              scratch_path("t.bin"), LAST + 200);
     lab_undisturbed(l, args);
     char *state = l->peers[0].dir;
+    /* Without --vocab the model gets GPT-2's. */
+    snprintf(args, sizeof args,
+             "gpt --data %s --layers 1 --heads 1 --channels 4 --context 64 --batch-tokens 64 --workers 1 "
+             "--updates 1",
+             scratch_path("t.bin"));
+    lab_peer *peer = lab_start(l, "large", NULL, args);
+    lab_wait(l, peer, warns_of_vocabulary, NULL, "a warning about the vocabulary");
+    lab_state(l, peer, "done");
     uint32_t ended = 0;
     for (uint64_t seed = 1; seed <= 16; seed++) {
         const gw_gpt_sampling sampling = {.temperature = 1e6, .seed = seed};

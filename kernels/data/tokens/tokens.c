@@ -60,6 +60,40 @@ static bool is_folder(const char *path) {
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
+/* The first and the last of the files of one kind in a folder, as text for people. */
+typedef struct named {
+    uint32_t count;
+    const char *first, *last;
+} named;
+
+static void count_file(named *n, const char *path) {
+    if (n->count++ == 0) n->first = path;
+    n->last = path;
+}
+
+static const char *names_text(const named *n, char *text, size_t size) {
+    snprintf(text, size, "%u file%s, %.200s%s%.200s", n->count, n->count == 1 ? "" : "s", n->first,
+             n->count == 1   ? ""
+             : n->count == 2 ? " and "
+                             : " to ",
+             n->count == 1 ? "" : n->last);
+    return text;
+}
+
+/* Tells which files are taken: a folder may hold texts beside tokens. */
+static void log_folder(const gw_folder *folder, bool some) {
+    named taken = {0}, others = {0};
+    char of_taken[500], of_others[500];
+    for (uint32_t i = 0; i < folder->count; i++)
+        count_file(!some || is_token_file(folder->paths[i]) ? &taken : &others, folder->paths[i]);
+    names_text(&taken, of_taken, sizeof of_taken);
+    if (others.count == 0)
+        gw_log(GW_INFO, "data", "taken: %s", of_taken);
+    else
+        gw_log(GW_INFO, "data", "taken: %s; not taken, as there are files of tokens (.bin, .npy): %s",
+               of_taken, names_text(&others, of_others, sizeof of_others));
+}
+
 /* Adds the .bin and .npy files below a folder; where it has none, all files. */
 static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
     gw_folder folder;
@@ -68,6 +102,7 @@ static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
     for (uint32_t i = 0; i < folder.count; i++) some |= is_token_file(folder.paths[i]);
     for (uint32_t i = 0; i < folder.count && added; i++)
         if (!some || is_token_file(folder.paths[i])) added = add_path(tokens, folder.paths[i], err);
+    log_folder(&folder, some);
     gw_folder_free(&folder);
     return added;
 }
@@ -79,6 +114,7 @@ static bool add_item(gw_tokens *tokens, const char *item, gw_err *err) {
 }
 
 static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {
+    if (access(list, F_OK) == 0) return add_item(tokens, list, err); /* a name may have commas */
     char *copy = strdup(list), *rest = copy, *item;
     bool listed = copy != NULL || gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     while (listed && (item = strsep(&rest, ",")) != NULL) {

@@ -34,7 +34,7 @@ typedef struct gw_tokens {
 } gw_tokens;
 
 /* Opens files and checks their headers, which takes little time; `largest` and `digest` stay 0. `list` holds
- * paths separated by commas. A path with *, ? or [ stands for all files that match, sorted, unless a file has
+ * paths separated by commas, unless it is the name of one file as a whole. A path with *, ? or [ stands for all files that match, sorted, unless a file has
  * that very name. A folder stands for the .bin and .npy files below it, sorted, or where it has none for all
  * files (kernels/data/folder.h). Files without a header hold tokens of `headless` bytes each, 2 or 4; where
  * that is 0 they are plain bytes. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed),

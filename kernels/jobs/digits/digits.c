@@ -33,6 +33,22 @@ static const gw_evaluation reports[] = {
     {.name = "test_accuracy", .scalar = DIGITS_ACCURACY, .better = GW_MORE_IS_BETTER},
 };
 
+/* The learning rate's factor: it rises linearly over the first tenth of the updates, and falls linearly to 0
+ * from the first update to the last; the lower of both counts. */
+static double schedule(uint64_t update, uint64_t updates) {
+    double done = (double)update / (double)updates, up = (double)(update + 1) / ((double)updates * 0.1);
+    return up < 1.0 - done ? up : 1.0 - done;
+}
+
+/* Adds the rate with which a job goes on: its schedule counts the updates of its parent as well. */
+static void describe_rate(const digits_job *job, char *text, size_t size) {
+    size_t used = strlen(text);
+    double rate = schedule(job->first.updates, job->updates),
+           next = schedule(job->first.updates + 1, job->updates);
+    snprintf(text + used, size - used, "; learning rate %.4g, %s", job->rate * rate,
+             next > rate ? "rising" : "falling");
+}
+
 static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
     const digits_job *job = job_pointer;
     (void)err;
@@ -64,6 +80,7 @@ static bool digits_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
         "%u images an update, %llu updates and %llu evaluation%s; one pass over the data is %llu updates",
         job->batch, (unsigned long long)(job->updates - job->first.updates), evaluations,
         evaluations == 1 ? "" : "s", (unsigned long long)job->train_steps);
+    if (job->first.updates > 0) describe_rate(job, plan->length_text, sizeof plan->length_text);
     return true;
 }
 
@@ -176,13 +193,6 @@ static void mean_results(const digits_job *job, const gw_sums *sums, uint64_t sa
     double count = (double)samples;
     *loss = gw_sum_value(sums, job->loss, 0) / count;
     *accuracy = gw_sum_value(sums, job->correct, 0) / count;
-}
-
-/* The learning rate's factor: it rises linearly over the first tenth of the updates, and falls linearly to 0
- * from the first update to the last; the lower of both counts. */
-static double schedule(uint64_t update, uint64_t updates) {
-    double done = (double)update / (double)updates, up = (double)(update + 1) / ((double)updates * 0.1);
-    return up < 1.0 - done ? up : 1.0 - done;
 }
 
 static bool digits_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, const gw_state *state,

@@ -184,9 +184,23 @@ static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt
     return true;
 }
 
+/* Warns where the vocabulary that nobody has given is larger than the data let one expect: the usual one of a
+ * model is that of GPT-2's tokenizer. */
+static void warn_of_vocabulary(const requests *r, const gpt_job *job) {
+    uint32_t largest =
+        job->data.largest > job->validation.largest ? job->data.largest : job->validation.largest;
+    if (!job->data.shards || r->vocabulary != NOT_GIVEN || job->init.list != NULL ||
+        largest >= job->gpt.vocabulary / 10 * 9)
+        return;
+    gw_log(GW_WARN, "data",
+           "no token of the data is above %" PRIu32 ", and the model has %" PRIu32
+           ": if their tokenizer has fewer tokens, give their number by --vocab (godwit tokenize shows it)",
+           largest, job->gpt.vocabulary);
+}
+
 /* Reads all files, which may take minutes. Everything that can be checked without reading them has been
  * checked. */
-static bool read_files(gpt_job *job, gw_err *err) {
+static bool read_files(const requests *r, gpt_job *job, gw_err *err) {
     bool validation = job->validation.windows > 0, init = job->init.path != NULL;
     if (!gw_tokens_read(&job->data, err)) return gw_fail_in(err, "--data");
     if (validation && !gw_tokens_read(&job->validation, err)) return gw_fail_in(err, "--val");
@@ -196,6 +210,7 @@ static bool read_files(gpt_job *job, gw_err *err) {
         if (sets[i]->largest >= job->gpt.vocabulary)
             return gw_fail(err, GW_E_INVALID, "--vocab: %u is too small: --%s contains token %u",
                            job->gpt.vocabulary, i == 0 ? "data" : "val", sets[i]->largest);
+    warn_of_vocabulary(r, job);
     gw_hash digests[] = {job->data.digest, job->validation.digest, job->init.digest};
     gw_blake2b(digests, sizeof digests, &job->data_digest, sizeof job->data_digest);
     return true;
@@ -439,6 +454,16 @@ static bool read_schedule(const gw_params *params, gpt_job *job, gw_err *err) {
            gw_fail(err, GW_E_USAGE, "--decay-updates is for --schedule wsd and not for %s", name);
 }
 
+/* Adds to the text about the length where a job that goes on is in its schedule, which counts the updates of
+ * its parent as well: nobody should find out from a curve that a decay went on. */
+static void describe_rate(gpt_job *job, uint64_t first_step) {
+    char rate[100], *pass = strstr(job->length_text, "; one pass");
+    gw_schedule_describe(&job->schedule, gpt_place_of(job, first_step).update, rate, sizeof rate);
+    size_t used = strlen(job->length_text), room = sizeof job->length_text;
+    if (pass != NULL && used + strlen(rate) + 3 > room) used = (size_t)(pass - job->length_text);
+    snprintf(job->length_text + used, room - used, "; %s", rate);
+}
+
 static bool fit_schedule(const gw_params *params, const requests *r, gpt_job *job, gw_err *err) {
     gw_schedule *schedule = &job->schedule;
     int64_t updates = (int64_t)job->updates;
@@ -463,6 +488,7 @@ static bool fit_schedule(const gw_params *params, const requests *r, gpt_job *jo
     gw_param_use_integer(params, "warmup", warmup);
     if (wsd) gw_param_use_integer(params, "decay-updates", decay);
     if (schedule->kind == GW_SCHEDULE_CONSTANT) gw_param_use_text(params, "min-lr", NULL);
+    if (params->origin != NULL) describe_rate(job, params->origin->step);
     return true;
 }
 
@@ -601,7 +627,7 @@ static bool set_up(const gw_params *params, const gw_gpt_weights *first, gpt_job
     return read_options(params, job, &requested, err) && gw_blas_check(err) &&
            open_files(params, first, job, err) && fit_vocabulary(params, &requested, job, err) &&
            check_init(params, first, job, err) && fit_length(params, &requested, job, err) &&
-           fit_schedule(params, &requested, job, err) && read_files(job, err);
+           fit_schedule(params, &requested, job, err) && read_files(&requested, job, err);
 }
 
 bool gw_gpt_job_check(const gw_params *params, gw_err *err) {

@@ -159,6 +159,11 @@ Test(continue_job, another_batch_goes_on_at_the_same_window) {
     const gw_origin origin = origin_of(&whole, 8); /* 7 updates and an evaluation */
     open_job(&branch, &gw_job_gpt, GPT("20", "6", "70"), &origin);
     cr_assert_str_eq(recorded(&branch, GW_PLACE), "updates=7 windows=35 evaluates=0");
+    /* A cosine over 20 updates, of which 7 were made before. */
+    cr_expect_not_null(strstr(gpt(&branch)->length_text, "; learning rate 0.0007"), "%s",
+                       gpt(&branch)->length_text);
+    cr_expect_not_null(strstr(gpt(&branch)->length_text, ", falling since update 1"), "%s",
+                       gpt(&branch)->length_text);
     gpt_place place = gpt_place_of(gpt(&branch), 8);
     cr_assert_eq(place.update, 7);
     cr_assert_eq(place.windows, 10);
@@ -280,6 +285,11 @@ Test(continue_job, digits_finish_the_epoch_with_another_batch) {
     gw_origin origin = origin_of(&whole, 3);
     open_job(&branch, &gw_job_digits, DIGITS("2", "100", "1016"), &origin);
     const digits_job *job = branch.job;
+    gw_plan plan = {0};
+    gw_err err;
+    cr_assert(gw_job_digits.describe(branch.job, &plan, &err), "%s", err.text);
+    cr_expect_not_null(strstr(plan.length_text, "; learning rate 0.1684"), "%s", plan.length_text);
+    cr_expect_not_null(strstr(plan.length_text, ", falling"), "%s", plan.length_text);
     digits_place place = digits_place_of(job, 3);
     cr_assert(place.first == 609 && place.count == 100 && place.update == 3);
     place = digits_place_of(job, 7); /* 609, 709, 809, 909, 1009 */
@@ -295,7 +305,6 @@ Test(continue_job, digits_finish_the_epoch_with_another_batch) {
     cr_assert_eq(digits_place_of(other.job, 8).update, 7);
     close_job(&other);
     close_job(&branch);
-    gw_err err;
     origin = origin_of(&whole, 14);
     cr_assert_not(try_open(&branch, &gw_job_digits, DIGITS("2", "203", "1016"), &origin, &err));
     cr_assert(strstr(err.text, "--epochs: the training has 2, and the state that it goes on from has 2") !=

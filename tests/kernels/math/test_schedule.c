@@ -2,6 +2,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <string.h>
 
 static gw_schedule make(const char *name) {
     gw_schedule s = {.most = 2.0, .least = 0.5, .updates = 1000, .warmup = 100, .decay = 200};
@@ -41,6 +42,23 @@ Test(schedule, each_comes_down_its_own_way) {
     expect(&cosine, 1000, 0.5); /* beyond the end */
     expect(&linear, 5000, 0.5);
     expect(&wsd, 1000, 0.5);
+}
+
+static void describes(const char *name, uint64_t update, const char *text) {
+    gw_schedule s = make(name);
+    char described[100], cut[12];
+    gw_schedule_describe(&s, update, described, sizeof described);
+    cr_expect_str_eq(described, text);
+    gw_schedule_describe(&s, update, cut, sizeof cut);
+    cr_expect_eq(strncmp(cut, text, sizeof cut - 1), 0, "%s", cut);
+}
+
+Test(schedule, is_described_for_people) {
+    describes("wsd", 49, "learning rate 1, rising until update 100");
+    describes("wsd", 500, "learning rate 2, falling from update 800 on");
+    describes("wsd", 900, "learning rate 1.25, falling since update 800");
+    describes("linear", 550, "learning rate 1.25, falling since update 100");
+    describes("constant", 550, "learning rate 2, constant");
 }
 
 Test(schedule, extremes) {

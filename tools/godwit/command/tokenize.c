@@ -24,6 +24,8 @@
 
 #define NO_TOKEN UINT32_MAX
 
+enum { GPT2_VOCABULARY = 50257 }; /* what `godwit run gpt` takes without --vocab */
+
 typedef struct arguments {
     char **texts;
     uint32_t text_count;
@@ -323,9 +325,13 @@ static bool write_shards(tokenizing *t, const arguments *a, gw_token_shards_writ
 
 static void report(const tokenizing *t, gw_token_shards_written *written) {
     bool several = written->files > 1;
-    printf("%s%s%s: %llu tokens of %llu bytes, %u file%s\n", written->first, several ? " to " : "",
+    const uint32_t vocabulary = gw_bpe_size(t->bpe);
+    char needs[60] = "";
+    if (vocabulary != GPT2_VOCABULARY)
+        snprintf(needs, sizeof needs, "; godwit run gpt needs --vocab %u", vocabulary);
+    printf("%s%s%s: %llu tokens of %llu bytes, %u file%s%s\n", written->first, several ? " to " : "",
            several ? written->last : "", (unsigned long long)written->tokens, (unsigned long long)t->bytes,
-           written->files, several ? "s" : "");
+           written->files, several ? "s" : "", needs);
     free(written->first);
     free(written->last);
 }

@@ -154,6 +154,13 @@ Test(token_form, what_is_none_of_them_is_refused_with_the_reason) {
            "cut off within its header");
 }
 
+static char line[900];
+
+static void keep_line(void *context, gw_level level, const char *room, const char *text) {
+    (void)context, (void)room, (void)level;
+    snprintf(line, sizeof line, "%s", text);
+}
+
 Test(token_form, a_folder_stands_for_its_files_of_tokens) {
     static const uint8_t text[30] = "a text of a few words";
     gw_tokens tokens;
@@ -164,6 +171,7 @@ Test(token_form, a_folder_stands_for_its_files_of_tokens) {
     scratch_write("f/b/README.md", text, sizeof text);
     scratch_write("f/.git/a.npy", text, sizeof text);
     char path[300];
+    gw_log_set_sink(keep_line, NULL);
     snprintf(path, sizeof path, "%s", scratch_path("f"));
     cr_assert(gw_tokens_open(path, CONTEXT, 0, &tokens, &err), "%s", err.text);
     cr_expect(!tokens.shards && tokens.file_count == 1 && tokens.tokens == sizeof text);
@@ -174,16 +182,14 @@ Test(token_form, a_folder_stands_for_its_files_of_tokens) {
     cr_assert(gw_tokens_begin(path, CONTEXT, 0, &tokens, &err), "%s", err.text);
     cr_expect_not_null(strstr(tokens.files[0].path, "f/b/a.npy"), "%s", tokens.files[0].path);
     gw_tokens_close(&tokens);
+    /* What is taken of the folder is told, and what is not. */
+    cr_expect_not_null(strstr(line, "taken: 2 files, "), "%s", line);
+    cr_expect_not_null(
+        strstr(line, "f/z.bin; not taken, as there are files of tokens (.bin, .npy): 1 file, "), "%s", line);
+    gw_log_set_sink(NULL, NULL);
     refuse(scratch_path("f/.git"), 0, GW_E_INVALID, "a.npy is no NumPy array");
     scratch_make_folder("e");
     refuse(scratch_path("e"), 0, GW_E_NOTFOUND, "there is no file in the folder ");
-}
-
-static char line[300];
-
-static void keep_line(void *context, gw_level level, const char *room, const char *text) {
-    (void)context, (void)room;
-    if (level == GW_WARN) snprintf(line, sizeof line, "%s", text);
 }
 
 /* Compressed data are accepted as plain bytes, with a warning, and make a job of their own. */
@@ -197,4 +203,16 @@ Test(token_form, compressed_bytes_are_told_of) {
     cr_expect_eq(tokens.tokens, 13);
     gw_tokens_close(&tokens);
     gw_log_set_sink(NULL, NULL);
+}
+
+/* A list is split at its commas, unless one file has the name. */
+Test(token_form, a_name_may_have_commas) {
+    static const uint8_t text[30] = "a text of a few words";
+    gw_tokens tokens;
+    gw_err err;
+    char path[300];
+    snprintf(path, sizeof path, "%s", scratch_write("my,text", text, sizeof text));
+    cr_assert(gw_tokens_open(path, CONTEXT, 0, &tokens, &err), "%s", err.text);
+    cr_expect_eq(tokens.file_count, 1);
+    gw_tokens_close(&tokens);
 }
