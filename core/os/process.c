@@ -153,10 +153,18 @@ void gw_process_kill(const gw_process *process) {
     gw_process_signal(process, SIGKILL);
 }
 
-bool gw_process_wait(const gw_process *process, uint64_t patience_ns, int *status) {
+/* Whether the process is a child that has ended and is not reaped yet. */
+static bool is_zombie(pid_t pid) {
+    siginfo_t info = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
+}
+
+bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status) {
     struct pollfd ended = {.fd = process->fd, .events = POLLIN};
     int found = poll(&ended, 1, (int)(patience_ns / 1000000));
     if (found <= 0) return false;
+    if (whole && is_zombie(process->pid) && getpgid(process->pid) == process->pid)
+        kill(-process->pid, SIGKILL);
     (void)waitpid(process->pid, status, WNOHANG); /* fails where it is another's child */
     return true;
 }

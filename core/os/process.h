@@ -42,8 +42,9 @@ void gw_process_signal(const gw_process *process, int number);
 void gw_process_kill(const gw_process *process);
 
 /* Waits at most `patience_ns` for the end. True: it has ended, and where it is a child of this process it is
- * reaped and *status is what waitpid gives; otherwise *status is left alone. */
-bool gw_process_wait(const gw_process *process, uint64_t patience_ns, int *status);
+ * reaped and *status is what waitpid gives; otherwise *status is left alone. With `whole`, what is left of the
+ * group of a child is killed before the child is reaped. (Afterwards the number may be another group's.) */
+bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status);
 
 /* Closes the descriptor. */
 void gw_process_close(gw_process *process);

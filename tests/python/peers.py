@@ -37,9 +37,9 @@ def environment(**more):
 class Peer:
     """A peer that runs a program."""
 
-    def __init__(self, folder, name, program, arguments=(), options=(), **variables):
+    def __init__(self, folder, name, program, arguments=(), options=(), python=PYTHON, **variables):
         self.directory = os.path.join(folder, name)
-        command = [BINARY, "run", program, "--python", PYTHON, "--dir", self.directory, "--listen", "127.0.0.1:0", *options]
+        command = [BINARY, "run", program, "--python", python, "--dir", self.directory, "--listen", "127.0.0.1:0", *options]
         self._process = subprocess.Popen(
             [*command, "--", *map(str, arguments)], env=environment(**variables), text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -50,14 +50,18 @@ class Peer:
     def pid(self):
         return self._process.pid
 
-    def address(self):
-        """Where the peer listens, as soon as it says so."""
+    def says(self, pattern):
+        """Waits for a line with that pattern. Returns the match."""
         for line in self._process.stdout:
             self.output += line
-            found = re.search(r"listening on (\S+)", line)
+            found = re.search(pattern, line)
             if found:
-                return found[1]
-        raise AssertionError(f"the peer has ended: {self.output}")
+                return found
+        raise AssertionError(f"the peer has ended without {pattern}: {self.output}")
+
+    def address(self):
+        """Where the peer listens, as soon as it says so."""
+        return self.says(r"listening on (\S+)")[1]
 
     def end(self):
         """Waits for the end. Returns the exit status."""
@@ -86,8 +90,8 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
-    def peer(self, name, program, arguments=(), options=(), **variables):
-        peer = Peer(self.folder, name, program, arguments, options, **variables)
+    def peer(self, name, program, arguments=(), options=(), python=PYTHON, **variables):
+        peer = Peer(self.folder, name, program, arguments, options, python, **variables)
         self.addCleanup(peer.stop)
         return peer
 

@@ -41,12 +41,12 @@ program_output *program_output_open(program_keeper *keeper, uint32_t serial, boo
                                     gw_err *err);
 /* From here on lines are logged as information. NULL is allowed. */
 void program_output_show(program_output *output);
-/* Reads what is left, and copies the last lines that the process printed, up to two of them, joined by " | ".
- * NULL gives none. */
+/* Reads what is left, and copies the last lines that the process printed, up to two of them, joined by " | ";
+ * behind a stack only the last one. NULL gives none. */
 void program_output_last(program_output *output, char *text, size_t size);
-/* Reads what is left, and copies the place where a process stood when it last printed its stack as
- * CPython's faulthandler does, "FILE:LINE (FUNCTION)": the innermost frame of a file in the program's
- * folder, or the innermost of all where there is none. Empty: it has printed no stack. NULL gives none. */
+/* Reads what is left, and copies the place where a process stood if the last that it printed is a stack in
+ * the form of CPython: "FILE:LINE (FUNCTION)", of the innermost frame of a file in the program's folder, or of
+ * the innermost of all where there is none. Empty: it has printed none. NULL gives none. */
 void program_output_place(program_output *output, char *text, size_t size);
 void program_output_close(program_output *output); /* NULL is allowed */
 
@@ -133,8 +133,9 @@ program_outcome program_process_ask(program_process *process, const program_requ
                                     gw_program_message *reply, gw_err *err);
 /* Asks the process to leave. */
 void program_process_leave(program_process *process);
-/* Waits for the end of a process by itself. It never comes for a program that has started this peer. */
-bool program_process_join(program_process *process, uint64_t patience_ns, int *status);
+/* Waits for the end of a process by itself. It never comes for a program that has started this peer. With `whole`
+ * its children end with it. */
+bool program_process_join(program_process *process, uint64_t patience_ns, bool whole, int *status);
 /* Kills the process and frees what is its. Harmless where there is none. */
 void program_process_end(program_process *process);
 

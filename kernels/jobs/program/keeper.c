@@ -19,6 +19,8 @@ enum {
     LAST_MOST = 400,    /* bytes that are kept of each of the last two lines */
     READ_BYTES = 16384,
     READS_MOST = 16, /* of one process in a row */
+    LINES_BEHIND =
+        2, /* that belong to a stack: the error, or what else CPython prints of a process that dies */
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -34,6 +36,8 @@ struct program_output {
     char line[LINE_MOST + 1], last[2][LAST_MOST + 1];
     char place[LAST_MOST + 1]; /* program_output_place */
     bool own_place;            /* it is in the program's folder */
+    bool last_counts;          /* it is of a stack whose innermost frame is the last */
+    uint32_t lines_behind;     /* not indented, behind the stack */
     uint64_t second_ns;        /* when the present second began */
     uint32_t lines, dropped;
 };
@@ -81,21 +85,42 @@ static bool is_own(const program_keeper *k, const char *file) {
     return file[0] != '/' || (k->folder != NULL && strncmp(file, k->folder, strlen(k->folder)) == 0);
 }
 
-/* Takes the place from a line of a stack as CPython prints one that dies: `Current thread 0x... (most
- * recent call first):`, and then `  File "FILE", line NUMBER in NAME` for each frame. */
+/* How CPython prints stacks: of an error that ends the program, with the innermost frame last, and of a process that
+ * dies by a signal, with the innermost first. Each frame has a line `  File "FILE", line NUMBER, in NAME`, where the
+ * second kind has no comma before `in`, and a syntax error has no name. */
+static bool begins_stack(const char *line, bool *last) {
+    static const char *const heads[] = {
+        "Traceback (most recent call last):", "Stack (most recent call first):", "Current thread 0x"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        *last = i == 0;
+        if (strncmp(line, heads[i], strlen(heads[i])) == 0) return true;
+    }
+    return false;
+}
+
+/* Takes the place from a line of a stack. It is forgotten when the process goes on to print other things. */
 static void note_place(program_output *o, const char *line) {
-    static const char head[] = "Current thread 0x", file[] = "  File \"";
+    static const char head[] = "  File \"";
     unsigned number;
-    char name[100], path[LINE_MOST];
-    if (strncmp(line, head, sizeof head - 1) == 0) {
+    char name[100] = "", path[LINE_MOST];
+    bool last;
+    if (begins_stack(line, &last)) {
         o->place[0] = '\0';
         o->own_place = false;
+        o->last_counts = last;
     }
-    if (o->own_place || strncmp(line, file, sizeof file - 1) != 0) return;
-    if (sscanf(line + sizeof file - 1, "%999[^\"]\", line %u in %99s", path, &number, name) != 3) return;
-    o->own_place = is_own(o->keeper, path);
-    if (o->place[0] == '\0' || o->own_place)
-        snprintf(o->place, sizeof o->place, "%.250s:%u (%s)", path, number, name);
+    if (line[0] != ' ' && o->lines_behind++ > LINES_BEHIND) o->place[0] = '\0';
+    if (strncmp(line, head, sizeof head - 1) != 0 ||
+        sscanf(line + sizeof head - 1, "%999[^\"]\", line %u%*[,] in %99s", path, &number, name) < 2)
+        return;
+    if (name[0] == '\0') (void)sscanf(line + sizeof head - 1, "%*[^\"]\", line %*u in %99s", name);
+    bool own = is_own(o->keeper, path);
+    bool better = o->last_counts ? own || !o->own_place : own && !o->own_place;
+    o->lines_behind = 0;
+    if (o->place[0] != '\0' && !better) return;
+    o->own_place = own;
+    int length = snprintf(o->place, sizeof o->place, "%.250s:%u", path, number);
+    if (name[0] != '\0') snprintf(o->place + length, sizeof o->place - (size_t)length, " (%s)", name);
 }
 
 static void end_line(program_output *o) {
@@ -322,7 +347,7 @@ void program_output_last(program_output *o, char *text, size_t size) {
     if (o == NULL) return;
     pthread_mutex_lock(&o->keeper->lock);
     read_rest(o);
-    for (int i = 0; i < 2; i++) {
+    for (int i = o->place[0] != '\0'; i < 2; i++) {
         size_t used = strlen(text);
         if (o->last[i][0] == '\0') continue;
         if (used > 0 && used + 4 < size) used += (size_t)sprintf(text + used, " | ");

@@ -102,9 +102,9 @@ static bool ask_template(program *job, uint32_t serial, uint64_t patience_ns, in
     return found;
 }
 
-bool program_process_join(program_process *p, uint64_t patience_ns, int *status) {
+bool program_process_join(program_process *p, uint64_t patience_ns, bool whole, int *status) {
     *status = -1;
-    if (!gw_process_wait(&p->process, patience_ns, status)) return false;
+    if (!gw_process_wait(&p->process, patience_ns, whole, status)) return false;
     if (p->forked) (void)ask_template(p->job, p->serial, END_NS, status);
     return true;
 }
@@ -113,7 +113,7 @@ void program_process_end(program_process *p) {
     int status;
     if (p->serial == 0) return;
     gw_process_kill(&p->process);
-    if (p->process.fd >= 0) (void)gw_process_wait(&p->process, END_NS, &status);
+    if (p->process.fd >= 0) (void)gw_process_wait(&p->process, END_NS, true, &status);
     gw_process_close(&p->process);
     if (p->tie >= 0) close(p->tie);
     program_output_close(p->output);
@@ -138,42 +138,56 @@ static gw_process_loss_kind kind_of(const program_process *p, int status) {
     return GW_LOSS_CRASHED;
 }
 
-enum { WHERE_TEXT = LAST_LINES + 40 };
+enum { WHERE_TEXT = 2 * LAST_LINES + 40 };
 
-/* Writes where a process stood that has printed its stack at its end (`faulted`), or else what it printed
- * last, if anything. */
-static const char *say_where(const program_process *p, bool faulted, char text[WHERE_TEXT]) {
-    char where[LAST_LINES];
+/* Writes where a process stood that has printed its stack (`stood`), and what it printed last (`last`, or where it
+ * printed no stack), if anything. */
+static const char *say_where(const program_process *p, bool stood, bool last, char text[WHERE_TEXT]) {
+    char words[LAST_LINES];
+    int used = 0;
     text[0] = '\0';
-    program_output_place(p->output, where, sizeof where);
-    if (faulted && where[0] != '\0') {
-        snprintf(text, WHERE_TEXT, ", at %s", where);
-        return text;
-    }
-    program_output_last(p->output, where, sizeof where);
-    if (where[0] != '\0') snprintf(text, WHERE_TEXT, "; it last printed: %s", where);
+    program_output_place(p->output, words, sizeof words);
+    if (stood && words[0] != '\0') used = snprintf(text, WHERE_TEXT, ", at %s", words);
+    program_output_last(p->output, words, sizeof words);
+    if ((last || used == 0) && words[0] != '\0')
+        snprintf(text + used, WHERE_TEXT - (size_t)used, "; it last printed: %s", words);
     return text;
+}
+
+/* Writes how a process has ended; `status` is -1 where it is not known. */
+static void say_end(const program_process *p, int status, gw_err *err) {
+    char where[WHERE_TEXT], end[GW_PROCESS_END_TEXT] = "its parent does not say how";
+    bool fell = status >= 0 && WIFSIGNALED(status) && kind_of(p, status) == GW_LOSS_CRASHED,
+         failed = status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0;
+    const char *why = "";
+    if (status >= 0) gw_process_end(status, end);
+    if (lacked_memory(p, status)) why = ", as the kernel ended it for lack of memory";
+    if (status == 0 && !p->job->description.complete) why = " before it came to a job (in Python, job.run())";
+    gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s", p->serial, (int)p->process.pid, end,
+            why, say_where(p, fell || failed, !fell, where));
 }
 
 /* Writes what has become of a process whose tie has ended, or that `broke` the protocol (NULL: it did not),
  * and ends it. */
 static program_outcome lose(program_process *p, const char *broke, gw_err *err) {
-    char where[WHERE_TEXT], end[GW_PROCESS_END_TEXT] = "";
+    char where[WHERE_TEXT];
     int status = -1;
-    bool ended = broke == NULL && program_process_join(p, END_NS, &status);
-    bool faulted = ended && status >= 0 && WIFSIGNALED(status) && kind_of(p, status) == GW_LOSS_CRASHED;
-    say_where(p, faulted, where);
+    gw_process_loss_kind kind = GW_LOSS_CRASHED;
     if (broke != NULL)
         gw_fail(err, GW_E_PEER, "worker %u (process %d) broke the protocol: %s%s", p->serial,
-                (int)p->process.pid, broke, where);
-    else if (!ended)
+                (int)p->process.pid, broke, say_where(p, false, true, where));
+    else if (!program_process_join(p, END_NS, true, &status))
         gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s", p->serial,
-                (int)p->process.pid, where);
-    else
-        gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s", p->serial, (int)p->process.pid,
-                status >= 0 ? gw_process_end(status, end) : "its parent does not say how",
-                lacked_memory(p, status) ? ", as the kernel ended it for lack of memory" : "", where);
-    note_loss(p, kind_of(p, status));
+                (int)p->process.pid, say_where(p, false, true, where));
+    else if (p->forked && status < 0) { /* it ends with its template, or that would say how */
+        gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended with the process that it was forked from",
+                p->serial, (int)p->process.pid);
+        kind = GW_LOSS_KILLED;
+    } else {
+        say_end(p, status, err);
+        kind = kind_of(p, status);
+    }
+    note_loss(p, kind);
     program_process_end(p);
     return PROGRAM_LOST;
 }
@@ -183,9 +197,9 @@ static program_outcome end_hung(program_process *p, gw_err *err) {
     char where[WHERE_TEXT];
     int status;
     gw_process_signal(&p->process, ASKS_WHERE);
-    if (p->process.fd >= 0) (void)gw_process_wait(&p->process, WHERE_NS, &status);
+    if (p->process.fd >= 0) (void)gw_process_wait(&p->process, WHERE_NS, true, &status);
     gw_fail(err, GW_E_TIMEOUT, "worker %u (process %d) has been busy with it for too long (--hang-timeout)%s",
-            p->serial, (int)p->process.pid, say_where(p, true, where));
+            p->serial, (int)p->process.pid, say_where(p, true, false, where));
     note_loss(p, GW_LOSS_CRASHED);
     program_process_end(p);
     return PROGRAM_LOST;
@@ -328,7 +342,7 @@ static bool spawn(program *job, program_process *p, int tie, int output, gw_err 
                           .oom_score = OOM_SCORE};
     bool good = program_keeper_spawn(job->keeper, &how, &p->process, err);
     close(nothing);
-    return good;
+    return good || (job->command.file == job->file ? false : gw_fail_in(err, "--python"));
 }
 
 /* Has the template fork the process; a template that has died is replaced first. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const gw_option options[] = {
@@ -35,8 +36,12 @@ static bool read_params(const gw_params *params, program *job, gw_err *err) {
     job->file = gw_param_text(params, "program");
     if (job->file == NULL || job->file[0] == '\0')
         return gw_fail(err, GW_E_USAGE, "--program: name a Python script or an executable file");
-    if (access(job->file, R_OK) != 0)
-        return gw_fail(err, GW_E_USAGE, "--program: %s cannot be read", job->file);
+    struct stat status;
+    if (stat(job->file, &status) != 0 || access(job->file, R_OK) != 0)
+        return gw_fail_errno(err, errno, "--program: %s cannot be read", job->file);
+    if (!S_ISREG(status.st_mode))
+        return gw_fail(err, GW_E_USAGE, "--program: %s is no file: name a Python script or a program",
+                       job->file);
     if (!gw_param_integer(params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err) ||
         !gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err))
         return false;

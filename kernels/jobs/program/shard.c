@@ -76,9 +76,10 @@ static program_outcome compute(program_slot *slot, const program_request *reques
         if (slot->process.lost_serial == 0)
             return PROGRAM_LOST; /* none could be started: no shard is to blame */
         *(slot->process.lost_kind == GW_LOSS_KILLED ? &kills : &losses) += 1;
-        const gw_process_loss loss = {.kind = slot->process.lost_kind,
+        bool kept_dying = kills == KILLS_MOST; /* so often that the shard may have a part in it */
+        const gw_process_loss loss = {.kind = kept_dying ? GW_LOSS_CRASHED : slot->process.lost_kind,
                                       .serial = slot->process.lost_serial,
-                                      .given_back = losses == LOSSES_MOST || kills == KILLS_MOST,
+                                      .given_back = losses == LOSSES_MOST || kept_dying,
                                       .text = err->text};
         gw_emitter_lost(emitter, &loss);
         if (!loss.given_back)

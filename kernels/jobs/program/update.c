@@ -436,7 +436,7 @@ bool program_finish(void *job_pointer, uint64_t steps_done, const gw_state *stat
     program_outcome outcome = ask_leader(job, &message, err);
     int status = 0;
     while (outcome == PROGRAM_ANSWERED && !job->is_alone &&
-           !program_process_join(&slot->process, UINT64_C(1000000000), &status))
+           !program_process_join(&slot->process, UINT64_C(1000000000), false, &status))
         continue; /* the program does what comes behind the job */
     char end[GW_PROCESS_END_TEXT], last[300];
     bool good = outcome == PROGRAM_ANSWERED && status == 0;

@@ -295,7 +295,7 @@ void program_workers_close(program *job) {
     for (uint32_t i = 0; (p = process_of(job, i)) != NULL; i++) {
         uint64_t now = gw_now_ns();
         int status;
-        if (p->serial != 0) (void)gw_process_wait(&p->process, now < until ? until - now : 0, &status);
+        if (p->serial != 0) (void)gw_process_wait(&p->process, now < until ? until - now : 0, true, &status);
         program_process_end(p);
     }
     if (job->own_leader) free_slot(job->leader);

@@ -39,7 +39,7 @@ static int run(const char *script, char *text, size_t size) {
     const int fds[] = {ends[0], ends[1]};
     gw_spawn spawn = shell(script, fds);
     cr_assert(gw_process_spawn(&spawn, &process, &err), "%s", err.text);
-    cr_assert(gw_process_wait(&process, LONG_NS, &status));
+    cr_assert(gw_process_wait(&process, LONG_NS, false, &status));
     close(ends[1]);
     ssize_t count = read(ends[0], text, size - 1);
     text[count > 0 ? count : 0] = '\0';
@@ -68,7 +68,7 @@ Test(process, signals_have_their_defaults_and_none_is_blocked) {
     signal(SIGPIPE, SIG_IGN);
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
-    run("grep -E 'SigBlk|SigIgn' /proc/$$/status", text, sizeof text);
+    run("exec grep -E 'SigBlk|SigIgn' /proc/self/status", text, sizeof text);
     cr_assert_not_null(strstr(text, "SigBlk:\t0000000000000000"), "%s", text);
     cr_assert_not_null(strstr(text, "SigIgn:\t0000000000000000"), "%s", text);
 }
@@ -120,12 +120,25 @@ Test(process, what_it_has_started_is_killed_with_it) {
     gw_process process;
     int from, status;
     start_two(&process, &from);
-    cr_assert_not(gw_process_wait(&process, 0, &status));
+    cr_assert_not(gw_process_wait(&process, 0, false, &status));
     gw_process_kill(&process);
-    cr_assert(gw_process_wait(&process, LONG_NS, &status));
+    cr_assert(gw_process_wait(&process, LONG_NS, false, &status));
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     wait_for_all(from);
     gw_process_kill(&process); /* harmless */
+    gw_process_close(&process);
+}
+
+/* Its number may be another's once it is reaped, so that its group ends before. */
+Test(process, what_it_has_left_of_its_group_is_killed_when_it_has_ended) {
+    gw_process process;
+    int from, status = 0;
+    start_two(&process, &from);
+    gw_process_signal(&process, SIGTERM);
+    cr_assert(gw_process_wait(&process, LONG_NS, true, &status));
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    wait_for_all(from);
+    gw_process_signal(&process, SIGTERM); /* harmless */
     gw_process_close(&process);
 }
 
@@ -139,7 +152,7 @@ Test(process, only_a_child_of_that_parent_is_taken_hold_of) {
     cr_assert_not(gw_process_open(0, process.pid, &child, &err));
     cr_assert(gw_process_open(pid, process.pid, &child, &err), "%s", err.text);
     gw_process_kill(&child);
-    cr_assert(gw_process_wait(&child, LONG_NS, &status));
+    cr_assert(gw_process_wait(&child, LONG_NS, false, &status));
     cr_assert_eq(status, -1); /* it is the shell's to know */
     gw_process_close(&child);
     gw_process_kill(&process);
@@ -162,7 +175,7 @@ Test(process, it_does_not_outlive_the_thread_that_started_it) {
     int status;
     cr_assert_eq(pthread_create(&thread, NULL, start_and_end, &process), 0);
     pthread_join(thread, NULL);
-    cr_assert(gw_process_wait(&process, LONG_NS, &status));
+    cr_assert(gw_process_wait(&process, LONG_NS, false, &status));
     cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     gw_process_close(&process);
 }

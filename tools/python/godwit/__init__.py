@@ -3,7 +3,13 @@
 Import it before PyTorch and NumPy: it pins the environment and seeds all generators. ``godwit.Job`` is for
 PyTorch; ``godwit.arrays`` is for NumPy. tools/python/README.md is the page for users.
 """
-from __future__ import annotations
+import sys
+
+if sys.version_info < (3, 9):  # before anything that an older one cannot read
+    raise ImportError(
+        "godwit needs Python 3.9 or later, and %s is %d.%d: name another one with --python"
+        % (sys.executable, sys.version_info[0], sys.version_info[1])
+    )
 
 from typing import TYPE_CHECKING, Any
 

@@ -23,6 +23,8 @@ SHARDS_VERIFIED = 2
 """After so many shards of a process it is verified that they leave alone the numbers that are state."""
 IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
 """Whether ``godwit check`` has started this process, which then verifies all shards."""
+_has_run = False
+"""Whether a job of this script has run."""
 
 class ShardContext:
     """What a shard function is given: which shard of which step it is.
@@ -166,7 +168,6 @@ class JobBase:
         self.update_function: Optional[Callable[..., Any]] = None
         self.evaluated_function: Optional[Callable[..., Any]] = None
         self.after_function: Optional[Callable[..., Any]] = None
-        self._has_run = False
 
     def shard(self, function: _Function) -> _Function:
         """Makes a function the job's shard: ``function(s)`` returns the sum of the losses of the shard's samples,
@@ -223,9 +224,10 @@ class JobBase:
         ``dir`` and resumes from them; None is a folder that is removed behind the job. Raises Error where the job
         is not possible.
         """
-        if self._has_run:
-            raise Error("job.run() is called twice; a script has one job")
-        self._has_run = True
+        global _has_run
+        if _has_run:
+            raise Error("job.run() is called twice: a script has one job, so that a second one needs its own script")
+        _has_run = True
         if self.shard_function is None:
             raise Error("the job has no shard function: write one and mark it with @job.shard")
         current = sessions.session

@@ -237,6 +237,7 @@ class _Template:
     def _gone(self, fd: int) -> None:
         serial, pid = self._forks.pop(fd)
         os.close(fd)
+        _end_children(pid)
         _, status = os.waitpid(pid, 0)
         self._tie.send(Writer(Kind.GONE).put("II", serial, status))
 
@@ -287,7 +288,7 @@ def serve(session: Session, program: Program) -> Finish:
     except (Leave, ConnectionError):
         _exit(0)
     except KeyboardInterrupt:
-        _exit(0)
+        _interrupted()
     except ProtocolError as error:
         print(f"godwit: {error}", file=sys.stderr)
         _exit(1)
@@ -321,11 +322,31 @@ def _describe_as_template(session: Session, program: Program) -> Session:
     return _Template(session, program).run()
 
 
+def _end_children(pid: int) -> None:
+    """Kills what a fork that has failed has left of its group. It is not reaped yet, so that the number is its."""
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if found is not None and found.si_status != 0:
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except OSError:
+            pass  # it has not got its own group yet
+
+
 def _exit(status: int) -> None:
+    """Ends this process, and what it has started in its group."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError):
             pass
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
     os._exit(status)
+
+
+def _interrupted() -> None:
+    """Ends this process as a signal of somebody else's ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
