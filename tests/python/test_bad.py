@@ -40,7 +40,7 @@ DEEDS = {
     "no stderr@shard 20": "",
     "interrupt@shard 21": "has ended: signal 2 (Interrupt)",
     "kill parent@shard 22": "with the process that it was forked from",
-    "spin@shard 24": "has been busy with it for too long (--hang-timeout), at {spin} (spin); another worker computes it again",
+    "spin@shard 24": "has been busy with it for too long (--hang-timeout), at {any} (spin); another worker computes it again",
     "hang@once 25": "has been busy with it for too long (--hang-timeout), at {hang} (hang); it is computed again",
     "end@once 26": "the end of step",
     "fault@after 27": "AFTER: worker",

@@ -100,7 +100,7 @@ def hang():
 
 def spin():
     while True:
-        pass  # place: spin
+        pass
 
 
 def pool():
