@@ -43,7 +43,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 8u
+#define GW_JOB_API 9u
 
 enum {
     GW_MAX_TENSORS = 65536,
@@ -163,6 +163,9 @@ typedef struct gw_plan {
      * The array is the job's, kept until close. */
     const gw_evaluation *evaluations;
     uint32_t evaluation_count;
+    /* The number of workers that suits this machine, where the user has not chosen one (a worker for each
+     * GPU of a program that computes on GPUs); 0: as many as there are cores. It may differ between peers. */
+    uint32_t workers;
 } gw_plan;
 
 /* An option of a job. open() receives values as strings, with defaults filled in. */
@@ -366,6 +369,11 @@ typedef struct gw_job_type {
 
     /* Writes S_0, range by range. */
     bool (*init)(void *job, const gw_range *range, const gw_state *state, gw_err *err);
+
+    /* Optional; processors only. The framework has written to the state: it was loaded from a checkpoint or
+     * from another peer, or a damaged part was replaced. Called after each such write and before the next
+     * call that reads the state, for jobs that keep copies of it elsewhere. Any thread. */
+    void (*state_written)(void *job);
 
     /* The number of shards of step `step`, 1 to GW_MAX_SHARDS; sets *phase. Pure and cheap. Any thread. */
     uint32_t (*shards)(const void *job, uint64_t step, gw_phase *phase);

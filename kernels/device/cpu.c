@@ -181,6 +181,7 @@ static bool write_state(gw_device *device, uint64_t offset, uint64_t bytes, cons
         uint32_t t = gw_layout_find(&c->layout, offset + done, bytes - done, &within, &length);
         memcpy((uint8_t *)c->state[t] + within, (const uint8_t *)from + done, length);
     }
+    if (c->type->state_written != NULL) c->type->state_written(c->job);
     return true;
 }
 

@@ -187,6 +187,7 @@ static void put_options(gw_writer *w, const gw_program_options *options) {
     put_f64(w, options->clip);
     gw_put_u8(w, options->flags);
     gw_put_u32(w, options->weight);
+    gw_put_u32(w, options->workers);
     put_text(w, options->model_text);
     put_text(w, options->length_text);
     put_text(w, options->data_text);
@@ -201,6 +202,7 @@ static void get_options(gw_reader *r, gw_program_options *options) {
     options->clip = get_f64(r);
     options->flags = get_up_to(r, GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED);
     options->weight = gw_get_u32(r);
+    options->workers = gw_get_u32(r);
     options->model_text = get_text(r);
     options->length_text = get_text(r);
     options->data_text = get_text(r);
@@ -231,12 +233,14 @@ static void put_place(gw_writer *w, const gw_program_place *place, bool with_pha
     gw_put_u64(w, place->step);
     gw_put_u64(w, place->update);
     if (with_phase) gw_put_u8(w, (uint8_t)place->phase);
+    gw_put_u64(w, place->generation);
 }
 
 static gw_program_place get_place(gw_reader *r, bool with_phase) {
     gw_program_place place = {.step = gw_get_u64(r)};
     place.update = gw_get_u64(r);
     place.phase = with_phase ? get_between(r, GW_TRAIN, GW_EVALUATE) : GW_TRAIN;
+    place.generation = gw_get_u64(r);
     return place;
 }
 
@@ -247,6 +251,7 @@ static void put_from_peer(gw_writer *w, const gw_program_message *m) {
         gw_put_u8(w, m->welcome.leads);
         gw_put_u32(w, m->welcome.serial);
         gw_put_u32(w, m->welcome.threads);
+        gw_put_u32(w, m->welcome.slot);
         gw_put_u64(w, m->welcome.seed);
         put_text(w, m->welcome.build);
         put_text(w, m->welcome.cpu_class);
@@ -280,6 +285,7 @@ static void put_from_peer(gw_writer *w, const gw_program_message *m) {
     case GW_PROGRAM_FINISH:
         gw_put_u64(w, m->finish.steps);
         gw_put_u64(w, m->finish.updates);
+        gw_put_u64(w, m->finish.generation);
         put_reports(w, &m->finish.reports);
         break;
     }
@@ -292,6 +298,7 @@ static void get_from_peer(gw_reader *r, gw_program_message *m) {
         m->welcome.leads = get_up_to(r, 1) != 0;
         m->welcome.serial = gw_get_u32(r);
         m->welcome.threads = gw_get_u32(r);
+        m->welcome.slot = gw_get_u32(r);
         m->welcome.seed = gw_get_u64(r);
         m->welcome.build = get_text(r);
         m->welcome.cpu_class = get_text(r);
@@ -326,6 +333,7 @@ static void get_from_peer(gw_reader *r, gw_program_message *m) {
     case GW_PROGRAM_FINISH:
         m->finish.steps = gw_get_u64(r);
         m->finish.updates = gw_get_u64(r);
+        m->finish.generation = gw_get_u64(r);
         get_reports(r, &m->finish.reports);
         break;
     }

@@ -102,7 +102,7 @@ const char *gw_program_text_copy(gw_program_text text, char *copy, size_t capaci
 typedef struct gw_program_welcome {
     gw_program_role role;
     bool leads;
-    uint32_t serial, threads;
+    uint32_t serial, threads, slot;
     uint64_t seed;
     gw_program_text build, cpu_class;
 } gw_program_welcome;
@@ -115,6 +115,7 @@ typedef struct gw_program_sizes {
 typedef struct gw_program_place {
     uint64_t step, update;
     gw_phase phase;
+    uint64_t generation; /* of the contents of *state* */
 } gw_program_place;
 
 typedef struct gw_program_totals {
@@ -135,6 +136,7 @@ typedef struct gw_program_options {
     uint64_t updates, eval_every;
     double clip;
     uint8_t flags;
+    uint32_t workers; /* processes that suit this machine; 0: as many as the peer chooses */
     gw_program_text model_text, length_text, data_text;
 } gw_program_options;
 
@@ -179,7 +181,7 @@ typedef struct gw_program_message {
             uint32_t serial;
         } fork;
         struct {
-            uint64_t steps, updates;
+            uint64_t steps, updates, generation;
             gw_program_reports reports;
         } finish;
         struct {

@@ -26,10 +26,10 @@ static gw_program_message example(gw_program_kind kind) {
     gw_writer w = gw_writer_on(entries, sizeof entries);
     switch ((int)kind) {
     case GW_PROGRAM_WELCOME:
-        m.welcome = (gw_program_welcome){GW_PROGRAM_FIRST, true, 1, 1, 1, text, text};
+        m.welcome = (gw_program_welcome){GW_PROGRAM_FIRST, true, 1, 1, 0, 1, text, text};
         break;
     case GW_PROGRAM_SHARD:
-        m.shard.place = (gw_program_place){3, 2, GW_EVALUATE};
+        m.shard.place = (gw_program_place){3, 2, GW_EVALUATE, 4};
         m.shard.shards = 4;
         break;
     case GW_PROGRAM_PART:

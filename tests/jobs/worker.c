@@ -189,7 +189,7 @@ static void describe(bool sends) {
     const gw_program_text none = {"", 0};
     gw_program_message m = {.kind = GW_PROGRAM_OPTIONS};
     m.options =
-        (gw_program_options){SHARDS, EVAL_SHARDS, PARTS, WEIGHT, UPDATES, EVERY, 0.5, 0, none, none, none};
+        (gw_program_options){SHARDS, EVAL_SHARDS, PARTS, WEIGHT, UPDATES, EVERY, 0.5, 0, 0, none, none, none};
     m.options.flags = GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED;
     make_tensors();
     if (sends && !look("describe", 0)) _exit(7);
@@ -258,17 +258,37 @@ static void decide(uint64_t update, gw_program_message *reply) {
     reply->updated.stop = update == 2 * EVERY && strstr(faults, "stops") != NULL;
 }
 
+/* Whether the state is the same as with the last request where its generation is. */
+static bool check_generation(uint64_t generation) {
+    static uint8_t *seen;
+    static uint64_t last;
+    size_t size = layout.sizes.state_bytes;
+    bool good = seen == NULL || generation != last || memcmp(seen, state, size) == 0;
+    if (seen == NULL && (seen = malloc(size)) == NULL) _exit(7);
+    memcpy(seen, state, size);
+    last = generation;
+    return good;
+}
+
 /* One request of the peer's. Returns false at the end. */
 static bool answer(const gw_program_message *m) {
     static const char *const kinds[] = {
         [GW_PROGRAM_INIT] = "init",     [GW_PROGRAM_ARENAS] = "arenas", [GW_PROGRAM_SHARD] = "shard",
         [GW_PROGRAM_PART] = "part",     [GW_PROGRAM_ONCE] = "once",     [GW_PROGRAM_AFTER] = "after",
         [GW_PROGRAM_FINISH] = "finish", [GW_PROGRAM_LEAVE] = "leave"};
-    uint64_t update =
-        m->kind == GW_PROGRAM_SHARD ? m->shard.place.update
+    const gw_program_place *place =
+        m->kind == GW_PROGRAM_SHARD ? &m->shard.place
         : m->kind == GW_PROGRAM_PART || m->kind == GW_PROGRAM_ONCE || m->kind == GW_PROGRAM_AFTER
-            ? m->update.place.update
-            : 0;
+            ? &m->update.place
+            : NULL;
+    uint64_t update = place != NULL ? place->update : 0;
+    if (place != NULL && !check_generation(place->generation)) {
+        gw_program_message error = {.kind = GW_PROGRAM_ERROR};
+        error.error.fault = GW_PROGRAM_RAISED;
+        error.error.text = gw_program_text_of("the state has changed and its generation has not");
+        send_message(&error);
+        return true;
+    }
     size_t size = layout.sizes.state_bytes;
     if (m->kind == GW_PROGRAM_ARENAS) {
         state = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptors[0], 0);

@@ -98,9 +98,9 @@ class Bytes(unittest.TestCase):
 class Messages(unittest.TestCase):
     def test_a_damaged_message_is_an_error_of_the_protocol(self):
         good = [
-            protocol.Shard(1, 2, protocol.Phase.TRAIN, 3, 4).write(),
-            protocol.Part(1, 2, 3, protocol.Totals(4, 5.0, 6.0, 1.0)).write(),
-            protocol.Welcome(protocol.Role.FIRST, True, 1, 2, 3, "build", "SkylakeX").write(),
+            protocol.Shard(1, 2, protocol.Phase.TRAIN, 9, 3, 4).write(),
+            protocol.Part(1, 2, 9, 3, protocol.Totals(4, 5.0, 6.0, 1.0)).write(),
+            protocol.Welcome(protocol.Role.FIRST, True, 1, 2, 0, 3, "build", "SkylakeX").write(),
         ]
         readers = {protocol.Kind.SHARD: protocol.Shard, protocol.Kind.PART: protocol.Part,
                    protocol.Kind.WELCOME: protocol.Welcome}  # fmt: skip

@@ -145,6 +145,7 @@ static void describe(void) {
     begin(OPTIONS);
     put_u32(SHARDS), put_u64(updates), put_u64(EVERY), put_u32(SHARDS / 2), put_u32(2), put_f64(1.0);
     put_u8(1), put_u32(2); /* ONCE is wanted, AFTER is not; the weight is sum 2 */
+    put_u32(0);            /* any number of workers will do */
     put_text("logistic regression, 17 parameters"), put_text(""), put_text("drawn by the program");
     send_it();
     begin(TENSORS);
@@ -173,7 +174,9 @@ static double noise(uint64_t sample, uint64_t place) {
 
 static void compute_shard(const state *s, own *o) {
     (void)get(8);
-    uint64_t update = get(8), phase = get(1), shard = get(4), shards = get(4);
+    uint64_t update = get(8), phase = get(1);
+    (void)get(8); /* the generation of the state, which this program reads anew each time */
+    uint64_t shard = get(4), shards = get(4);
     memset(o, 0, sizeof *o);
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t sample = phase == 2 ? ~(shard * samples + i) : (update * shards + shard) * samples + i;
@@ -195,7 +198,7 @@ static void compute_shard(const state *s, own *o) {
 
 /* Computes a part from the totals, which lie where the contributions did. */
 static void compute_part(const state *s, state *next, own *o) {
-    (void)get(8), (void)get(8);
+    (void)get(8), (void)get(8), (void)get(8);
     uint32_t part = (uint32_t)get(4);
     double rate = strtod(s->numbers, NULL);
     for (int k = 0; part == 0 && k < FEATURES; k++) next->weights[k] = s->weights[k] - rate * o->weights[k];
@@ -214,7 +217,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "logistic: godwit run program --program %s starts this\n", argv[0]);
         return 1;
     }
-    (void)get(1), (void)get(1), (void)get(4), (void)get(4);
+    (void)get(1), (void)get(1), (void)get(4), (void)get(4), (void)get(4);
     seed = get(8);
     begin(HELLO);
     put_u32((uint32_t)getpid()), put_text(""), put_text("logistic 1");

@@ -122,9 +122,10 @@ typedef struct program_request {
     void *context;
 } program_request;
 
-/* Starts a process, or has the template fork it, as the role asks, sends WELCOME and waits for HELLO. */
+/* Starts a process for the slot of this number, or has the template fork it, as the role asks, sends WELCOME
+ * and waits for HELLO. */
 program_outcome program_process_start(program *job, program_process *process, gw_program_role role,
-                                      bool leads, gw_err *err);
+                                      uint32_t slot, bool leads, gw_err *err);
 /* Waits for the description. */
 program_outcome program_process_describe(program_process *process, gw_program_description *description,
                                          gw_err *err);
@@ -145,7 +146,8 @@ void program_process_end(program_process *process);
  * slot. */
 typedef struct program_slot {
     program *job;
-    bool leads; /* its process is the leading one */
+    uint32_t number; /* from 0 on; that of a leading worker beside those of the lanes is 0, too */
+    bool leads;      /* its process is the leading one */
     pthread_mutex_t turn;
     program_process process;
     pthread_mutex_t lock; /* guards what follows */
@@ -186,6 +188,8 @@ void program_arena_close(program_arena *arena); /* a zeroed arena is allowed */
 
 /* values.c */
 
+/* The place of a step (kernels/program/description.h), with the present generation of the state. */
+gw_program_place program_place_now(const program *job, uint64_t step);
 /* The factor that makes a fixed-point sum its total. */
 double program_scale(const gw_program_array *sum, const gw_program_totals *totals);
 /* Writes the total of a sum in the sum's own type. */
@@ -222,10 +226,11 @@ struct program {
 
     program_keeper *keeper;
     program_arena state, next;
-    double *report_values;    /* of the step being applied: those of updates, then those of evaluations */
-    gw_program_totals totals; /* of the step being applied */
-    void *last_reports;       /* where the state has the reports */
-    void *alike;              /* what the first part of an update wrote alike, in the order of the tensors */
+    _Atomic uint64_t generation; /* rises whenever the contents of *state* change */
+    double *report_values;       /* of the step being applied: those of updates, then those of evaluations */
+    gw_program_totals totals;    /* of the step being applied */
+    void *last_reports;          /* where the state has the reports */
+    void *alike; /* what the first part of an update wrote alike, in the order of the tensors */
     gw_team *team;
     uint32_t team_size;
 

@@ -392,8 +392,8 @@ static bool prepare(program *job, program_process *p, bool quiet, int *tie, int 
     return p->output != NULL;
 }
 
-program_outcome program_process_start(program *job, program_process *p, gw_program_role role, bool leads,
-                                      gw_err *err) {
+program_outcome program_process_start(program *job, program_process *p, gw_program_role role, uint32_t slot,
+                                      bool leads, gw_err *err) {
     int tie = -1, output = -1;
     char build[GW_BUILD_ID_TEXT];
     const char *class = getenv("OPENBLAS_CORETYPE");
@@ -406,6 +406,7 @@ program_outcome program_process_start(program *job, program_process *p, gw_progr
                                            .leads = leads,
                                            .serial = p->serial,
                                            .threads = job->threads,
+                                           .slot = slot,
                                            .seed = job->seed,
                                            .build = gw_program_text_of(build),
                                            .cpu_class = gw_program_text_of(class != NULL ? class : "")};

@@ -272,7 +272,8 @@ static bool job_describe(void *job_pointer, gw_plan *plan, gw_err *err) {
                       .steps = gw_program_steps(o),
                       .lane_bytes = job->description.sizes.own_bytes,
                       .job_bytes = job->description.sizes.state_bytes, /* first S_0, then *next* */
-                      .identity = job->identity};
+                      .identity = job->identity,
+                      .workers = o->workers};
     copy_line(o->data_text, plan->data_text, sizeof plan->data_text);
     copy_line(o->model_text, plan->model_text, sizeof plan->model_text);
     copy_line(o->length_text, plan->length_text, sizeof plan->length_text);
@@ -318,7 +319,13 @@ static bool init(void *job_pointer, const gw_range *range, const gw_state *state
     size_t width = gw_program_dtype_bytes(array->is.dtype);
     memcpy((uint8_t *)state->data[range->group] + range->first * width,
            (const uint8_t *)job->initial.bytes + array->at + range->first * width, range->count * width);
+    atomic_fetch_add(&job->generation, 1);
     return true;
+}
+
+static void state_written(void *job_pointer) {
+    program *job = job_pointer;
+    atomic_fetch_add(&job->generation, 1);
 }
 
 static uint32_t shards(const void *job_pointer, uint64_t step, gw_phase *phase) {
@@ -339,6 +346,7 @@ const gw_job_type gw_job_program = {
     .lane_close = lane_close,
     .place = place,
     .init = init,
+    .state_written = state_written,
     .shards = shards,
     .contribute = program_contribute,
     .scalars = program_scalars,

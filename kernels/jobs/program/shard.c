@@ -97,7 +97,7 @@ bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t s
     program *job = job_pointer;
     program_slot *slot = lane;
     (void)state; /* the workers map it */
-    gw_program_place place = gw_program_place_of(&job->description.options, step);
+    gw_program_place place = program_place_now(job, step);
     gw_program_message message = {.kind = GW_PROGRAM_SHARD};
     message.shard.place = place;
     message.shard.shard = shard;

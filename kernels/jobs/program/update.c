@@ -318,10 +318,8 @@ bool program_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, cons
                      gw_scalars *scalars, gw_err *err) {
     program *job = job_pointer;
     (void)state;
-    update u = {.job = job,
-                .place = gw_program_place_of(&job->description.options, step),
-                .sums = sums,
-                .lock = PTHREAD_MUTEX_INITIALIZER};
+    update u = {
+        .job = job, .place = program_place_now(job, step), .sums = sums, .lock = PTHREAD_MUTEX_INITIALIZER};
     if (!take_totals(job, sums, u.place.phase, err)) return false;
     if (job->report_count > 0) take_reports(job, sums, u.place.phase);
     if (u.place.phase == GW_EVALUATE && !has_once(job, GW_EVALUATE)) return true;
@@ -341,7 +339,7 @@ static bool is_written(const program *job, const gw_program_array *array, gw_pha
 
 bool program_apply(void *job_pointer, uint64_t step, const gw_range *range, const gw_sums *sums,
                    const gw_scalars *scalars, const gw_state *state, gw_err *err) {
-    const program *job = job_pointer;
+    program *job = job_pointer;
     const gw_program_description *d = &job->description;
     (void)sums, (void)scalars, (void)err; /* a copy cannot fail */
     if (range->group >= d->array_count) { /* the reports */
@@ -354,6 +352,7 @@ bool program_apply(void *job_pointer, uint64_t step, const gw_range *range, cons
     size_t width = gw_program_dtype_bytes(array->is.dtype);
     memcpy((uint8_t *)state->data[range->group] + range->first * width,
            (const uint8_t *)job->next.bytes + array->at + range->first * width, range->count * width);
+    atomic_fetch_add(&job->generation, 1);
     return true;
 }
 
@@ -413,7 +412,7 @@ bool program_commit(void *job_pointer, uint64_t step, const gw_state *state, gw_
     const gw_program_description *d = &job->description;
     if ((d->options.flags & GW_PROGRAM_HAS_AFTER) == 0) return true;
     gw_program_message message = {.kind = GW_PROGRAM_AFTER};
-    message.update.place = gw_program_place_of(&d->options, step);
+    message.update.place = program_place_now(job, step);
     if (message.update.place.phase == GW_TRAIN) message.update.place.update++; /* the state has seen it */
     if (job->report_count > 0) list_reports(job, state->data[d->array_count], &message.update.reports);
     pthread_mutex_lock(&job->leader->turn);
@@ -428,6 +427,7 @@ bool program_finish(void *job_pointer, uint64_t steps_done, const gw_state *stat
     program_slot *slot = job->leader;
     gw_program_message message = {.kind = GW_PROGRAM_FINISH};
     message.finish.steps = steps_done;
+    message.finish.generation = atomic_load(&job->generation);
     message.finish.updates = gw_program_place_of(&d->options, steps_done).update;
     if (d->options.updates > 0 && message.finish.updates > d->options.updates) /* the last cycle was short */
         message.finish.updates = d->options.updates;

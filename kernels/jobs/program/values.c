@@ -3,6 +3,12 @@
 
 #include <math.h>
 
+gw_program_place program_place_now(const program *job, uint64_t step) {
+    gw_program_place place = gw_program_place_of(&job->description.options, step);
+    place.generation = atomic_load(&job->generation);
+    return place;
+}
+
 double program_scale(const gw_program_array *sum, const gw_program_totals *totals) {
     double scale = ldexp(1.0, -(int)sum->is.frac_bits);
     if ((sum->is.flags & GW_PROGRAM_NORM) != 0) scale *= totals->factor;

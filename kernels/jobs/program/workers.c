@@ -79,7 +79,7 @@ program_outcome program_first_start(program *job, gw_err *err) {
     program_process *p = &job->first;
     if (p->serial != 0) return PROGRAM_ANSWERED;
     bool again = job->description.complete;
-    program_outcome outcome = program_process_start(job, p, GW_PROGRAM_FIRST, !again, err);
+    program_outcome outcome = program_process_start(job, p, GW_PROGRAM_FIRST, 0, !again, err);
     if (outcome == PROGRAM_ANSWERED) outcome = fetch_description(job, p, err);
     if (outcome == PROGRAM_ANSWERED) outcome = fetch_initial(job, p, again ? NULL : &job->initial, err);
     if (outcome != PROGRAM_ANSWERED) program_process_end(p);
@@ -91,7 +91,7 @@ bool program_initial_fetch(program *job, gw_err *err) {
     bool good = true;
     if (job->initial.bytes == NULL) { /* it was forgotten; workers that have computed do not know it */
         program_process p;
-        program_outcome outcome = program_process_start(job, &p, GW_PROGRAM_WORKER, false, err);
+        program_outcome outcome = program_process_start(job, &p, GW_PROGRAM_WORKER, 0, false, err);
         if (outcome == PROGRAM_ANSWERED) outcome = fetch_description(job, &p, err);
         if (outcome == PROGRAM_ANSWERED) outcome = fetch_initial(job, &p, &job->initial, err);
         program_process_leave(&p);
@@ -142,7 +142,10 @@ program_slot *program_slot_open(program *job, gw_err *err) {
         free_slot(slot);
         slot = NULL;
     }
-    if (slot != NULL) job->slots[job->slot_count++] = slot;
+    if (slot != NULL) {
+        slot->number = job->slot_count;
+        job->slots[job->slot_count++] = slot;
+    }
     if (slot != NULL && slot->leads) job->leader = slot;
     pthread_mutex_unlock(&job->slots_lock);
     pthread_mutex_unlock(&job->lock);
@@ -180,10 +183,10 @@ static program_outcome start(program_slot *slot, program_process *p, gw_err *err
         return PROGRAM_REFUSED;
     }
     if (job->description.can_fork) {
-        outcome = program_process_start(job, p, GW_PROGRAM_FORKED_WORKER, leads, err);
+        outcome = program_process_start(job, p, GW_PROGRAM_FORKED_WORKER, slot->number, leads, err);
         if (outcome == PROGRAM_ANSWERED) program_output_show(p->output);
     } else if (!leads || !adopt(job, p)) {
-        outcome = program_process_start(job, p, GW_PROGRAM_WORKER, leads, err);
+        outcome = program_process_start(job, p, GW_PROGRAM_WORKER, slot->number, leads, err);
         if (outcome == PROGRAM_ANSWERED) outcome = fetch_description(job, p, err);
         if (outcome == PROGRAM_ANSWERED) {
             pthread_mutex_lock(&job->lock);

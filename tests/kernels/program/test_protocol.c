@@ -26,20 +26,20 @@ static gw_program_message example(gw_program_kind kind) {
     gw_writer w = gw_writer_on(entries, sizeof entries);
     switch ((int)kind) {
     case GW_PROGRAM_WELCOME:
-        m.welcome = (gw_program_welcome){GW_PROGRAM_WORKER, true, 3, 2, UINT64_MAX - 1, text, name};
+        m.welcome = (gw_program_welcome){GW_PROGRAM_WORKER, true, 3, 2, 1, UINT64_MAX - 1, text, name};
         break;
     case GW_PROGRAM_ARENAS:
         m.arenas = (gw_program_sizes){640, 128};
         break;
     case GW_PROGRAM_SHARD:
-        m.shard.place = (gw_program_place){7, 6, GW_EVALUATE};
+        m.shard.place = (gw_program_place){7, 6, GW_EVALUATE, 5};
         m.shard.shard = 2;
         m.shard.shards = 3;
         break;
     case GW_PROGRAM_PART:
     case GW_PROGRAM_ONCE:
     case GW_PROGRAM_AFTER:
-        m.update.place = (gw_program_place){9, 8, kind == GW_PROGRAM_ONCE ? GW_EVALUATE : GW_TRAIN};
+        m.update.place = (gw_program_place){9, 8, kind == GW_PROGRAM_ONCE ? GW_EVALUATE : GW_TRAIN, 77};
         m.update.part = kind == GW_PROGRAM_PART ? 5 : 0;
         if (kind != GW_PROGRAM_AFTER) m.update.totals = (gw_program_totals){24, 6144, 0.5, -0.0};
         m.update.reports.count = kind == GW_PROGRAM_PART ? 0 : 2;
@@ -53,6 +53,7 @@ static gw_program_message example(gw_program_kind kind) {
     case GW_PROGRAM_FINISH:
         m.finish.steps = 10;
         m.finish.updates = 9;
+        m.finish.generation = 300;
         break;
     case GW_PROGRAM_HELLO:
         m.hello.pid = 4711;
@@ -60,7 +61,8 @@ static gw_program_message example(gw_program_kind kind) {
         m.hello.about = text;
         break;
     case GW_PROGRAM_OPTIONS:
-        m.options = (gw_program_options){24, 5, 3, 1, 2000, 100, 1.5, GW_PROGRAM_HAS_AFTER, text, name, text};
+        m.options =
+            (gw_program_options){24, 5, 3, 1, 2000, 100, 1.5, GW_PROGRAM_HAS_AFTER, 8, text, name, text};
         break;
     case GW_PROGRAM_TENSORS:
         gw_program_put_tensor(&w, &(gw_program_tensor){.role = GW_SUMMED,
@@ -128,8 +130,8 @@ Test(protocol, every_message_comes_back_as_it_was) {
 
 Test(protocol, fields_have_their_places) {
     gw_program_message m = example(GW_PROGRAM_SHARD), back = decoded(&m);
-    const uint8_t expected[] = {1, 4, 7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0,
-                                0, 0, 0, 0, 2, 2, 0, 0, 0, 3, 0, 0, 0};
+    const uint8_t expected[] = {1, 4, 7, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,
+                                2, 5, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0};
     cr_assert_eq(gw_program_encode(&m, bytes), sizeof expected);
     cr_assert_arr_eq(bytes, expected, sizeof expected);
     cr_assert_eq(back.shard.place.phase, GW_EVALUATE);
@@ -180,7 +182,7 @@ Test(protocol, values_out_of_range_are_refused) {
     refuse(example(GW_PROGRAM_WELCOME), 2, 4, GW_E_INVALID);
     refuse(example(GW_PROGRAM_WELCOME), 3, 2, GW_E_INVALID);
     refuse(example(GW_PROGRAM_SHARD), 18, 3, GW_E_INVALID);   /* the phase */
-    refuse(example(GW_PROGRAM_SHARD), 19, 3, GW_E_INVALID);   /* shard 3 of 3 */
+    refuse(example(GW_PROGRAM_SHARD), 27, 3, GW_E_INVALID);   /* shard 3 of 3 */
     refuse(example(GW_PROGRAM_TENSORS), 4, 3, GW_E_INVALID);  /* the role */
     refuse(example(GW_PROGRAM_TENSORS), 5, 11, GW_E_INVALID); /* the dtype */
     refuse(example(GW_PROGRAM_TENSORS), 12, 9, GW_E_INVALID); /* the rank */

@@ -82,7 +82,7 @@ def by_program(make, updates, parts):
     program.initial(state)
     program.attach(worker.Arenas(state, other, own))
     for update in range(updates):
-        program.shard(protocol.Shard(update, update, protocol.Phase.TRAIN, 0, 1))
+        program.shard(protocol.Shard(update, update, protocol.Phase.TRAIN, update + 1, 0, 1))
         present = list(own[: len(program.description.sums)])
         kept = own[:]
         for part in range(options.parts):
@@ -92,14 +92,14 @@ def by_program(make, updates, parts):
                     view = torch.frombuffer(own, dtype=torch.float32, count=tensor.elements, offset=offset)
                     q = torch.round(view.double() * 2**40) if there else torch.zeros(tensor.elements, dtype=torch.float64)
                     view.copy_((q * (2.0**-40 / 48)).float())
-            program.part(protocol.Part(update, update, part, protocol.Totals(1, 48.0, 1.0, 1.0)))
+            program.part(protocol.Part(update, update, update + 1, part, protocol.Totals(1, 48.0, 1.0, 1.0)))
             for number, offset in layout.copies.items():
                 size = program.description.state[number].bytes
                 other[layout.state[number] : layout.state[number] + size] = own[offset : offset + size]
         for tensor, offset in zip(program.description.state, layout.state):
             if tensor.part < options.parts or tensor.part == protocol.ALIKE:
                 state[offset : offset + tensor.bytes] = other[offset : offset + tensor.bytes]
-    program.finish(protocol.Finish(updates, updates, {}))
+    program.finish(protocol.Finish(updates, updates, updates + 1, {}))
     return [p.detach().clone() for p in net.parameters()]
 
 
@@ -150,7 +150,7 @@ def attempt(name, make_net, make_optimizer=None, shard=None, **arguments):
         state = mmap.mmap(-1, layout.state_bytes)
         program.initial(state)
         program.attach(worker.Arenas(state, mmap.mmap(-1, layout.state_bytes), mmap.mmap(-1, layout.own_bytes)))
-        program.shard(protocol.Shard(0, 0, protocol.Phase.TRAIN, 0, 1))
+        program.shard(protocol.Shard(0, 0, protocol.Phase.TRAIN, 1, 0, 1))
     except Exception as error:
         print(f"{name}: {type(error).__name__}: {error}")
     else:

@@ -32,10 +32,10 @@ static void give_memory_back(void) {
 /* Settles the device and the number of workers. Workers of a program that compute with several threads
  * each share the cores, unless --workers says otherwise. */
 static bool settle(gw_run_options *options, gw_err *err) {
-    bool given = options->workers > 0;
     int64_t threads;
+    options->workers_chosen = options->workers > 0;
     if (!gw_compute_settle(&options->compute, options->job, &options->workers, err)) return false;
-    if (given || options->job != &gw_job_program) return true;
+    if (options->workers_chosen || options->job != &gw_job_program) return true;
     if (!gw_param_integer(&options->params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err))
         return false;
     options->workers /= (uint32_t)threads;

@@ -542,6 +542,10 @@ static bool open_job(gw_node *node, gw_err *err) {
         return false;
     bool good = gw_node_job_open(&node->job, node->options, origins, count, err);
     gw_node_origins_free(origins, count);
+    if (good && node->job.plan.workers > 0 && !node->given.workers_chosen) {
+        uint32_t suits = node->job.plan.workers;
+        node->given.workers = suits < GW_MAX_WORKERS ? suits : GW_MAX_WORKERS;
+    }
     return blame_command_line(good, err);
 }
 

@@ -37,8 +37,9 @@ typedef struct gw_run_options {
     char name[GW_GOSSIP_NAME_BYTES + 1]; /* what people call this peer; "" = nothing */
     const char *cluster;                 /* name of the cluster (net/secure/keyring.h gw_cluster_id) */
 
-    uint32_t peers;   /* members that must be there before step 0; 1 when not given */
-    uint32_t workers; /* 0 = as many as suit the device (gw_compute_settle) */
+    uint32_t peers;      /* members that must be there before step 0; 1 when not given */
+    uint32_t workers;    /* 0 = as many as suit the device (gw_compute_settle) */
+    bool workers_chosen; /* by the user */
     gw_compute compute;
     uint64_t steps; /* 0 = as many as the job has */
     gw_quorum quorum;

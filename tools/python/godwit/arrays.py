@@ -86,7 +86,7 @@ class ArraysProgram(Program):
             sums.append(Tensor(SUM, DType.F64, report, _REPORT_BITS, CONSTANT, (), name))
         s = job.settings
         options = Options(
-            s.shards, s.updates, s.eval_every, s.eval_shards, 1, 0.0, job.once_flags, len(job.sums),
+            s.shards, s.updates, s.eval_every, s.eval_shards, 1, 0.0, job.once_flags, len(job.sums), 0,
             f"arrays of {sum(a.size for a in job.state.values()):,} numbers", "", identity.data_text(s.data),
         )  # fmt: skip
         self.description = Description(options, state, sums, identity.lines(s.data), can_fork())

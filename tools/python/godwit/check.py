@@ -136,9 +136,9 @@ class Check:
         """The shards that are computed at the state after so many updates."""
         options = description.options
         for shard in range(min(options.shards, self._limits.shards)):
-            yield Shard(step, step, Phase.TRAIN, shard, options.shards)
+            yield Shard(step, step, Phase.TRAIN, 0, shard, options.shards)
         for shard in range(min(options.eval_shards, (self._limits.shards + 1) // 2)):
-            yield Shard(step, step, Phase.EVALUATE, shard, options.eval_shards)
+            yield Shard(step, step, Phase.EVALUATE, 0, shard, options.eval_shards)
 
     def _compute(self, process: peer.Process, step: int, sums: Optional[peer.Sums] = None) -> _Contributions:
         """The contributions of all these shards; those of training are added to ``sums``."""
@@ -155,7 +155,7 @@ class Check:
         self._tell_amount(process.description)
         reference = _Reference(process.description, process.initial())
         process.attach()
-        process.state[:] = reference.initial
+        process.set_state(reference.initial)
         for step in range(self._limits.steps):
             sums = peer.Sums()
             reference.states.append(process.digests())
@@ -181,7 +181,7 @@ class Check:
 
     def _updates(self, process: peer.Process, reference: _Reference, symptom: Symptom) -> None:
         """Makes all updates again, from the sums that the first process has found."""
-        process.state[:] = reference.initial
+        process.set_state(reference.initial)
         for step, sums in enumerate(reference.sums):
             process.update(step, step, sums)
             name = peer.first_difference(reference.states[step + 1], process.digests())
@@ -217,15 +217,15 @@ class Check:
             return
         initial = process.initial()
         process.attach()
-        process.state[:] = initial
+        process.set_state(initial)
         name = peer.first_difference(reference.states[0], process.digests())
         if name is not None:
             self._find("the initial state", symptom, name)
         last = self._limits.steps - 1
-        process.state[:] = reference.last
+        process.set_state(reference.last)
         alike = name is None and symptom == Symptom.PROCESS  # only what was computed before differs then
         self._compare(reference, last, self._backwards(process, last), Symptom.HISTORY if alike else symptom)
-        process.state[:] = reference.initial
+        process.set_state(reference.initial)
         self._compare(reference, 0, self._compute(process, 0), symptom)
         self._updates(process, reference, symptom)
         self.compared.append(
@@ -238,7 +238,7 @@ class Check:
         if process.description.state != reference.description.state:
             return  # that the model differs has been found before
         process.attach()
-        process.state[:] = reference.initial
+        process.set_state(reference.initial)
         difference = self._difference(reference, 0, self._compute(process, 0))
         threads = "with 2 threads" if self._limits.threads == 1 else "with 1 thread"
         self.compared.append(f"{threads} instead of {self._limits.threads}")

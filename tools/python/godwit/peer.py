@@ -6,6 +6,7 @@ next. It is no peer of a flock: results of jobs come from the program ``godwit``
 from __future__ import annotations
 
 import array
+import dataclasses
 import hashlib
 import mmap
 import os
@@ -130,7 +131,7 @@ class Process:
         """Starts it. ``until`` is when (``time.monotonic``) the last answer has to be there."""
         self._until = until
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.send(Welcome(Role.WORKER, True, 1, threads, seed, "", "").write().bytes)
+        ours.send(Welcome(Role.WORKER, True, 1, threads, 0, seed, "", "").write().bytes)
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "MKL_", "OPENBLAS_"))}
         environment.update(pin.environment(threads))
         environment.update(
@@ -141,6 +142,7 @@ class Process:
         )
         theirs.close()
         self._tie = Tie(ours.detach())
+        self._generation = 0
 
     def describe(self) -> None:
         """Waits until the script has described its job: ``description`` and ``layout`` are there then."""
@@ -215,8 +217,14 @@ class Process:
         for fd in fds:
             os.close(fd)
 
+    def set_state(self, data: bytes) -> None:
+        """Makes these bytes the state."""
+        self.state[:] = data
+        self._generation += 1
+
     def shard(self, request: Shard, sums: Optional[Sums] = None) -> Digests:
         """Computes a shard. What it gives is also added to ``sums``; a sum that it leaves out has no digest."""
+        request = dataclasses.replace(request, generation=self._generation)
         self.ask(request.write(), f"shard {request.shard} at update {request.update}")
         wanted = SumFlag.TRAIN if request.phase == Phase.TRAIN else SumFlag.EVALUATE
         found: Digests = {}
@@ -242,7 +250,7 @@ class Process:
         copies: Dict[int, bytes] = {}
         for part in range(self.description.options.parts):
             self._write_totals(sums, totals, part)
-            self.ask(Part(step, update, part, totals).write(), what)
+            self.ask(Part(step, update, self._generation, part, totals).write(), what)
             for number, at in self.layout.copies.items():
                 tensor = self.description.state[number]
                 data = self.own[at : at + tensor.bytes]
@@ -257,11 +265,11 @@ class Process:
         if self.description.options.flags & HAS_ONCE:
             self._write_totals(sums, totals, ONCE_ONLY)
             reports = {t.name: sums.value(t) / totals.weight for t in self.description.sums if t.flags & SumFlag.REPORT}
-            message = totals.write(Writer(Kind.ONCE).put("QQB", step, update, Phase.TRAIN)).put("H", len(reports))
+            message = totals.write(Writer(Kind.ONCE).put("QQBQ", step, update, Phase.TRAIN, self._generation)).put("H", len(reports))
             for name, value in reports.items():
                 message.text(name).put("d", value)
             self.ask(message, what)
-        self.state[:] = self.next[:]
+        self.set_state(self.next[:])
 
     def _totals(self, sums: Sums) -> Totals:
         weight = float(sums.shards)

@@ -213,12 +213,14 @@ class Reader:
 
 @dataclass(frozen=True)
 class Welcome:
-    """What a process is told first. ``seed`` is the job's, ``threads`` those of a computation."""
+    """What a process is told first. ``seed`` is the job's, ``threads`` those of a computation, ``slot`` the place
+    of this process among the workers of its peer."""
 
     role: Role
     leads: bool
     serial: int
     threads: int
+    slot: int
     seed: int
     build: str
     cpu_class: str
@@ -226,43 +228,48 @@ class Welcome:
     @staticmethod
     def read(r: Reader) -> "Welcome":
         """Reads WELCOME."""
-        role, leads, serial, threads, seed = r.get("BBIIQ")
+        role, leads, serial, threads, slot, seed = r.get("BBIIIQ")
         build = r.text()
         cpu_class = r.text()
         r.end()
         try:
-            return Welcome(Role(role), leads != 0, serial, threads, seed, build, cpu_class)
+            return Welcome(Role(role), leads != 0, serial, threads, slot, seed, build, cpu_class)
         except ValueError:
             raise ProtocolError(f"WELCOME names role {role}") from None
 
     def write(self) -> Writer:
         """Writes WELCOME."""
-        w = Writer(Kind.WELCOME).put("BBIIQ", self.role, self.leads, self.serial, self.threads, self.seed)
+        w = Writer(Kind.WELCOME)
+        w.put("BBIIIQ", self.role, self.leads, self.serial, self.threads, self.slot, self.seed)
         return w.text(self.build).text(self.cpu_class)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A request for one shard. ``update`` is the number of updates that the state has seen."""
+    """A request for one shard. ``update`` is the number of updates that the state has seen; ``generation`` is
+    another number whenever the contents of *state* have changed."""
 
     step: int
     update: int
     phase: Phase
+    generation: int
     shard: int
     shards: int
 
     @staticmethod
     def read(r: Reader) -> "Shard":
         """Reads SHARD."""
-        step, update, phase, shard, shards = r.get("QQBII")
+        step, update, phase, generation, shard, shards = r.get("QQBQII")
         r.end()
         if phase not in (1, 2) or shard >= shards:
             raise ProtocolError(f"SHARD names shard {shard} of {shards} in phase {phase}")
-        return Shard(step, update, Phase(phase), shard, shards)
+        return Shard(step, update, Phase(phase), generation, shard, shards)
 
     def write(self) -> Writer:
         """Writes SHARD."""
-        return Writer(Kind.SHARD).put("QQBII", self.step, self.update, self.phase, self.shard, self.shards)
+        return Writer(Kind.SHARD).put(
+            "QQBQII", self.step, self.update, self.phase, self.generation, self.shard, self.shards
+        )
 
 
 @dataclass(frozen=True)
@@ -292,20 +299,22 @@ class Part:
 
     step: int
     update: int
+    generation: int
     part: int
     totals: Totals
 
     @staticmethod
     def read(r: Reader) -> "Part":
         """Reads PART."""
-        step, update, part = r.get("QQI")
+        step, update, generation, part = r.get("QQQI")
         totals = Totals.read(r)
         r.end()
-        return Part(step, update, part, totals)
+        return Part(step, update, generation, part, totals)
 
     def write(self) -> Writer:
         """Writes PART."""
-        return self.totals.write(Writer(Kind.PART).put("QQI", self.step, self.update, self.part))
+        w = Writer(Kind.PART).put("QQQI", self.step, self.update, self.generation, self.part)
+        return self.totals.write(w)
 
 
 @dataclass(frozen=True)
@@ -315,19 +324,20 @@ class Once:
     step: int
     update: int
     phase: Phase
+    generation: int
     totals: Totals
     reports: Dict[str, float]
 
     @staticmethod
     def read(r: Reader) -> "Once":
         """Reads ONCE."""
-        step, update, phase = r.get("QQB")
+        step, update, phase, generation = r.get("QQBQ")
         if phase not in (1, 2):
             raise ProtocolError(f"ONCE names phase {phase}")
         totals = Totals.read(r)
         reports = r.reports()
         r.end()
-        return Once(step, update, Phase(phase), totals, reports)
+        return Once(step, update, Phase(phase), generation, totals, reports)
 
 
 @dataclass(frozen=True)
@@ -337,17 +347,18 @@ class After:
     step: int
     update: int
     phase: Phase
+    generation: int
     reports: Dict[str, float]
 
     @staticmethod
     def read(r: Reader) -> "After":
         """Reads AFTER."""
-        step, update, phase = r.get("QQB")
+        step, update, phase, generation = r.get("QQBQ")
         reports = r.reports()
         r.end()
         if phase not in (1, 2):
             raise ProtocolError(f"AFTER names phase {phase}")
-        return After(step, update, Phase(phase), reports)
+        return After(step, update, Phase(phase), generation, reports)
 
 
 @dataclass(frozen=True)
@@ -356,15 +367,16 @@ class Finish:
 
     steps: int
     updates: int
+    generation: int
     reports: Dict[str, float]
 
     @staticmethod
     def read(r: Reader) -> "Finish":
         """Reads FINISH."""
-        steps, updates = r.get("QQ")
+        steps, updates, generation = r.get("QQQ")
         reports = r.reports()
         r.end()
-        return Finish(steps, updates, reports)
+        return Finish(steps, updates, generation, reports)
 
 
 # The description of a job.
@@ -419,6 +431,7 @@ class Options:
     clip: float = 0.0
     flags: int = 0
     weight: int = NO_WEIGHT
+    workers: int = 0
     model_text: str = ""
     length_text: str = ""
     data_text: str = ""
@@ -426,8 +439,8 @@ class Options:
     def write(self) -> Writer:
         """Writes OPTIONS."""
         w = Writer(Kind.OPTIONS)
-        w.put("IQQIIdBI", self.shards, self.updates, self.eval_every, self.eval_shards, self.parts, self.clip,
-              self.flags, self.weight)  # fmt: skip
+        w.put("IQQIIdBII", self.shards, self.updates, self.eval_every, self.eval_shards, self.parts, self.clip,
+              self.flags, self.weight, self.workers)  # fmt: skip
         for text in (self.model_text, self.length_text, self.data_text):
             w.text(clipped(text, 150))
         return w
@@ -437,9 +450,9 @@ class Options:
         """Reads OPTIONS."""
         shards, updates, eval_every, eval_shards, parts = r.get("IQQII")
         clip = r.double()
-        flags, weight = r.get("BI")
-        return Options(shards, updates, eval_every, eval_shards, parts, clip, flags, weight, r.text(), r.text(),
-                       r.text())  # fmt: skip
+        flags, weight, workers = r.get("BII")
+        return Options(shards, updates, eval_every, eval_shards, parts, clip, flags, weight, workers, r.text(),
+                       r.text(), r.text())  # fmt: skip
 
 
 @dataclass

@@ -477,7 +477,7 @@ class TorchProgram(Program):
         count = sum(p.tensor.numel() for p in self._parameters)
         options = Options(
             s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, self._job.once_flags,
-            self._weight.number,
+            self._weight.number, 0,
             f"{type(self._model).__name__}, {count:,} parameters", "", identity.data_text(s.data),
         )  # fmt: skip
         lines = identity.lines(s.data)
