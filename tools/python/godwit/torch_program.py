@@ -11,11 +11,13 @@ from __future__ import annotations
 import copy
 import inspect
 import mmap
+import operator
 import struct
 import warnings
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
@@ -38,6 +40,7 @@ _GRADIENT_BITS, _LOSS_BITS, _WEIGHT_BITS = 40, 30, 20
 _SMALL = 64
 """A tensor among numbers (a learning rate) may have so many elements."""
 _PART_ELEMENTS, _PARTS_MOST = 1 << 20, 16
+_DOUBLE = struct.Struct("=d")
 _VARS_ROOM = 4096
 
 _TAKEN_NAMES = ("optimizer:", "keep:", "vars:", "godwit.", "sum:")
@@ -95,6 +98,7 @@ class _Sum:
     tensor: Tensor
     dtype: torch.dtype
     number: int = 0
+    offset: int = 0  # in *own*
     own: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
 
@@ -104,33 +108,23 @@ class _Blob:
 
     array: _Array
     what: str
+    place: slice = field(default_factory=lambda: slice(0))  # in *state* and *next*
     seen: bytes = b""
     value: Any = None
 
-    def load(self, memory: torch.Tensor) -> Any:
-        """The value; it must not be changed, as it is remembered."""
-        data = memory.numpy().tobytes() if _HAS_NUMPY else bytes(memory.tolist())
+    def load(self, memory: mmap.mmap) -> Any:
+        """The value in *state* or *next*; it must not be changed, as it is remembered."""
+        data = memory[self.place]
         if data != self.seen:
             self.value = _blobs.decode(data)
             self.seen = data
         return self.value
 
-    def store(self, value: Any, memory: torch.Tensor) -> None:
-        """Writes a value."""
-        size = memory.numel()
-        data = blob.padded(_blobs.encode(value, self.what), size, self.what)
-        memory.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-
-
-def _numpy_works() -> bool:
-    try:
-        torch.zeros(1).numpy()
-    except RuntimeError:
-        return False
-    return True
-
-
-_HAS_NUMPY = _numpy_works()
+    def store(self, value: Any, memory: mmap.mmap, offset: Optional[int] = None) -> None:
+        """Writes a value, to its place or to an offset in other memory."""
+        size = self.array.tensor.bytes
+        first = self.place.start if offset is None else offset
+        memory[first : first + size] = blob.padded(_blobs.encode(value, self.what), size, self.what)
 
 
 @dataclass
@@ -147,7 +141,6 @@ class _Parameter:
     kept: Dict[str, _Array] = field(default_factory=dict)  # the optimizer's tensors, by key
     number_keys: Tuple[str, ...] = ()
     born: bool = False  # in S_0
-    given: bool = False  # in the shard that is computed
 
 
 @dataclass
@@ -202,10 +195,9 @@ class TorchProgram(Program):
         self._optimizers = list(optimizers)
         self._arrays: List[_Array] = []
         self._sums: List[_Sum] = []
-        self._modes = [(m, m.training) for m in model.modules()]
+        self._modes = [(m.__dict__, m.training) for m in model.modules()]
         self._refuse_model()
-        self._shape = _structure(model)
-        self._places = [(m, key, p) for m in model.modules() for key, p in m._parameters.items()]
+        self._structure = _Structure(model)
         self._parameters = self._find_parameters()
         self._trained = [p for p in self._parameters if p.optimizer is not None]
         if not self._trained:
@@ -219,7 +211,6 @@ class TorchProgram(Program):
             parameter.tensor.register_post_accumulate_grad_hook(self._hook_of(parameter))  # type: ignore[no-untyped-call,unused-ignore]
             parameter.tensor.grad = None
         self._presence = memoryview(b"")
-        self._own: Optional[mmap.mmap] = None
         self._shards_verified = 0
         self._describe()
 
@@ -501,14 +492,18 @@ class TorchProgram(Program):
             array.next = _view(arenas.next, array.tensor, offset, array.dtype)
             array.initial = _forgotten
         for made, offset in zip(self._sums, self.layout.sums):
+            made.offset = offset
             made.own = _view(arenas.own, made.tensor, offset, made.dtype)
-        groups = self._groups.array
-        self._groups_copy = _view(arenas.own, groups.tensor, self.layout.copies[groups.number], groups.dtype)
-        self._own = arenas.own
+        for held in (self._groups, self._vars, *(k.numbers for k in self._kept), *(p.numbers for p in self._parts)):
+            if held is not None:
+                first = self.layout.state[held.array.number]
+                held.place = slice(first, first + held.array.tensor.bytes)
+        self._arenas = arenas
         self._presence = memoryview(arenas.own)[: len(self._sums)]
         self._no_presence = bytes(len(self._sums))
         for parameter in self._parameters:
             parameter.tensor.data = parameter.array.state
+        self._addresses = [p.tensor.data_ptr() for p in self._parameters]
         for optimizer in self._optimizers:
             optimizer.state.clear()
 
@@ -517,49 +512,47 @@ class TorchProgram(Program):
     def _see_state(self) -> None:
         """Has everything see S_t: parameters and buffers, and the numbers in groups, kept objects and variables."""
         torch.clear_autocast_cache()  # which a `with torch.autocast` around job.run() fills with copies of parameters
-        for p in self._parameters:
-            if p.tensor.data_ptr() != p.array.state.data_ptr():
+        if not self._sees_state():
+            for p in self._parameters:
                 p.tensor.data = p.array.state
         for b in self._buffers:
             b.load(b.array.state)
         self._set_numbers(next=False)
 
-    def _set_numbers(self, next: bool) -> None:
-        def memory(array: _Array) -> torch.Tensor:
-            return array.next if next else array.state
+    def _sees_state(self) -> bool:
+        """Whether all parameters see S_t."""
+        return [p.tensor.data_ptr() for p in self._parameters] == self._addresses
 
-        groups = self._groups.load(memory(self._groups.array))
-        for optimizer, held in zip(self._optimizers, groups):
+    def _set_numbers(self, next: bool) -> None:
+        memory = self._arenas.next if next else self._arenas.state
+        for optimizer, held in zip(self._optimizers, self._groups.load(memory)):
             for group, values in zip(optimizer.param_groups, held):
-                for key, value in values.items():
-                    group[key] = _fresh(value)
-        jobs.set_vars(self._job, _fresh(self._vars.load(memory(self._vars.array))))
+                group.update(_fresh(values))
+        jobs.set_vars(self._job, _fresh(self._vars.load(memory)))
         for kept in self._kept:
-            tensors = {path: memory(array) for path, array in kept.tensors.items()}
-            numbers = _fresh(kept.numbers.load(memory(kept.numbers.array)))
-            kept.object.load_state_dict(_join(numbers, tensors))
+            tensors = {path: array.next if next else array.state for path, array in kept.tensors.items()}
+            kept.object.load_state_dict(_join(_fresh(kept.numbers.load(memory)), tensors))
 
     def _set_modes(self, training: bool) -> None:
-        for module, mode in self._modes:
-            module.__dict__["training"] = mode and training
+        for attributes, mode in self._modes:
+            attributes["training"] = mode and training
 
     # Shards.
 
     def shard(self, request: Shard) -> None:
-        job, own = self._job, self._own
-        assert own is not None and job.shard_function is not None
+        job = self._job
+        assert job.shard_function is not None
         training = request.phase == Phase.TRAIN
-        own[: len(self._sums)] = self._no_presence
+        self._presence[:] = self._no_presence
         self._see_state()
         self._set_modes(training)
         for parameter in self._trained:
-            parameter.given = False
             parameter.tensor.grad = None
         context = jobs.context_of(job.seed, request.step, request.update, request.phase, request.shard, request.shards)
         with nullcontext() if training else torch.no_grad():
             loss, weight, reports = self._answer(job.shard_function(context))
         if training and weight != 0:
-            if loss.grad_fn is None and not any(p.given for p in self._trained):
+            if loss.grad_fn is None and not any(self._presence):
                 raise Refused("the loss that the shard returns has no gradient: return the tensor, not a number")
             if loss.grad_fn is not None:
                 loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
@@ -589,20 +582,19 @@ class TorchProgram(Program):
 
     def _contribute(self, training: bool, loss: torch.Tensor, weight: float, reports: Dict[str, Any]) -> None:
         self._put(self._weight, weight)
-        self._put(self._loss, float(loss.detach()))
+        self._put(self._loss, loss.item())
         for name, value in reports.items():
             self._put(self._reports[name], float(value))
         if not training:
             return
-        assert self._own is not None
-        given = [p.given for p in self._trained]
-        struct.pack_into(f"={len(given)}q", self._own, self.layout.sums[self._given.number], *given)
+        count = len(self._trained)  # whose gradients are the first sums
+        struct.pack_into(f"={count}q", self._arenas.own, self._given.offset, *self._presence[:count])
         self._presence[self._given.number] = 1
         for b in self._buffers:
             self._put_difference(b)
 
     def _put(self, to: _Sum, value: float) -> None:
-        to.own.fill_(value)
+        _DOUBLE.pack_into(self._arenas.own, to.offset, value)
         self._presence[to.number] = 1
 
     def _put_difference(self, b: _Buffer) -> None:
@@ -630,13 +622,10 @@ class TorchProgram(Program):
                     f"the shard changes the buffer {name}, which is not saved with the model (persistent=False) and so "
                     "is no part of the state: register it with persistent=True"
                 )
-        for p in self._parameters:
-            if p.tensor.data_ptr() != p.array.state.data_ptr():
-                raise Refused(f"the shard replaces the parameter {p.name}; only @job.update may change the model")
-        if any(module._parameters.get(key) is not p for module, key, p in self._places):
-            raise Refused("the shard replaces a parameter; only @job.update may change the model")
-        if _structure(self._model) != self._shape:
-            raise Refused("the shard adds or removes a parameter or a buffer: the model must stay as job.run() saw it")
+        if not self._sees_state():
+            name = next(p.name for p in self._parameters if p.tensor.data_ptr() != p.array.state.data_ptr())
+            raise Refused(f"the shard replaces the parameter {name}; only @job.update may change the model")
+        self._structure.verify()
 
     def _verify_numbers(self) -> None:
         """Refuses a change of numbers, which would be lost. It takes time, so that a process does it for its first
@@ -654,13 +643,12 @@ class TorchProgram(Program):
             gradient, to = tensor.grad, parameter.gradient
             if gradient is None or to is None:
                 return
-            if gradient.layout != torch.strided:
+            if gradient.layout is not torch.strided:
                 raise Refused(f"{parameter.name} has a sparse gradient, which cannot be added: use a dense layer")
-            if parameter.given:
+            if self._presence[to.number]:
                 to.own.add_(gradient)
             else:
                 to.own.copy_(gradient)
-                parameter.given = True
                 self._presence[to.number] = 1
             tensor.grad = None
 
@@ -678,7 +666,7 @@ class TorchProgram(Program):
             p.tensor.grad = None
         assert part.born is not None
         born = part.born.state.tolist()
-        numbers = part.numbers.load(part.numbers.array.state) if part.numbers is not None else {}
+        numbers = part.numbers.load(self._arenas.state) if part.numbers is not None else {}
         for p, is_born in zip(part.parameters, born):
             self._bring(p, bool(is_born), numbers.get(p.name, {}), bool(self._given.own[p.index] > 0))
         jobs.seed_update(self._job.seed, request.step, request.part)
@@ -686,7 +674,8 @@ class TorchProgram(Program):
             if any(p.optimizer is optimizer and p.tensor.grad is not None for p in part.parameters):
                 optimizer.step()
         self._take_back(part)
-        self._groups.store(self._group_numbers(), self._groups_copy)  # the peer compares those of all parts
+        copy_at = self.layout.copies[self._groups.array.number]
+        self._groups.store(self._group_numbers(), self._arenas.own, copy_at)  # the peer compares those of all parts
         for b in part.buffers:
             self._renew(b, request.totals.shards)
 
@@ -719,7 +708,7 @@ class TorchProgram(Program):
                 numbers[p.name] = {key: state[key] for key in p.number_keys if key in state}
             p.tensor.grad = None
         if part.numbers is not None:
-            part.numbers.store(numbers, part.numbers.array.next)
+            part.numbers.store(numbers, self._arenas.next)
 
     def _take_state(self, p: _Parameter, state: Mapping[str, Any]) -> None:
         for key, value in state.items():
@@ -776,7 +765,7 @@ class TorchProgram(Program):
 
     def _show_optimizer(self, part: _UpdatePart) -> None:
         assert part.born is not None
-        numbers = part.numbers.load(part.numbers.array.next) if part.numbers is not None else {}
+        numbers = part.numbers.load(self._arenas.next) if part.numbers is not None else {}
         for p, is_born in zip(part.parameters, part.born.next.tolist()):
             assert p.optimizer is not None
             if is_born:
@@ -796,8 +785,8 @@ class TorchProgram(Program):
             if now is None or now.shape != b.live.shape:
                 raise Refused(f"the update changes the shape of the buffer {b.name}")
             b.array.next.copy_(now.detach())
-        self._groups.store(self._group_numbers(), self._groups.array.next)
-        self._vars.store(jobs.vars_of(self._job), self._vars.array.next)
+        self._groups.store(self._group_numbers(), self._arenas.next)
+        self._vars.store(jobs.vars_of(self._job), self._arenas.next)
         for kept in self._kept:
             tensors, numbers = _split(kept.object.state_dict())
             if {k: (t.shape, t.dtype) for k, t in tensors.items()} != {
@@ -807,7 +796,7 @@ class TorchProgram(Program):
             for path, tensor in tensors.items():
                 if tensor.data_ptr() != kept.tensors[path].next.data_ptr():
                     kept.tensors[path].next.copy_(tensor.detach())
-            kept.numbers.store(numbers, kept.numbers.array.next)
+            kept.numbers.store(numbers, self._arenas.next)
 
     # Behind steps.
 
@@ -831,7 +820,7 @@ class TorchProgram(Program):
                 p.optimizer.state.pop(p.tensor, None)
         for part in self._parts:
             assert part.born is not None
-            numbers = part.numbers.load(part.numbers.array.state) if part.numbers is not None else {}
+            numbers = part.numbers.load(self._arenas.state) if part.numbers is not None else {}
             for p, is_born in zip(part.parameters, part.born.state.tolist()):
                 p.gradient = None
                 if is_born and p.optimizer is not None:
@@ -856,9 +845,39 @@ def _with_part(t: Tensor, part: int) -> Tensor:
     return Tensor(t.role, t.dtype, t.flags, t.frac_bits, part, t.shape, t.name)
 
 
-def _structure(model: torch.nn.Module) -> int:
-    """The number of parameters and buffers in all modules."""
-    return sum(len(m._parameters) + len(m._buffers) for m in model.modules())
+class _Structure:
+    """Which parameters and buffers a model has, for a look behind every shard that takes little time."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        modules = list(model.modules())
+        self._parameter_tables = [m._parameters for m in modules]
+        self._buffer_tables = [m._buffers for m in modules]
+        self._child_tables = [m._modules for m in modules]
+        self._parameters = _values(self._parameter_tables)
+        self._children = _values(self._child_tables)
+        self._buffer_count = self._count(self._buffer_tables)
+
+    @staticmethod
+    def _count(tables: Sequence[Mapping[str, Any]]) -> int:
+        return sum(map(len, tables))
+
+    def verify(self) -> None:
+        """Raises Refused where there are other parameters than at first, or more or fewer buffers."""
+        now, children = _values(self._parameter_tables), _values(self._child_tables)
+        parameters, buffers = len(now), self._count(self._buffer_tables)
+        if len(children) != len(self._children) or not all(map(operator.is_, children, self._children)):
+            found = list(self._model.modules())
+            parameters, buffers = self._count([m._parameters for m in found]), self._count([m._buffers for m in found])
+        if parameters != len(self._parameters) or buffers != self._buffer_count:
+            raise Refused("the shard adds or removes a parameter or a buffer: the model must stay as job.run() saw it")
+        if not all(map(operator.is_, now, self._parameters)):
+            raise Refused("the shard replaces a parameter; only @job.update may change the model")
+
+
+def _values(tables: Sequence[Mapping[str, Any]]) -> List[Any]:
+    """The values of all tables, one behind the other."""
+    return list(chain.from_iterable(map(dict.values, tables)))  # type: ignore[arg-type]
 
 
 def _learn_state(optimizer: torch.optim.Optimizer) -> Dict[int, Dict[str, Any]]:
@@ -891,7 +910,7 @@ def _learn_state(optimizer: torch.optim.Optimizer) -> Dict[int, Dict[str, Any]]:
         torch.set_rng_state(generator)
 
 
-_IMMUTABLE = (float, int, bool, str, type(None), bytes)
+_IMMUTABLE = frozenset((float, int, bool, str, type(None), bytes))
 
 
 def _fresh(value: Any) -> Any:
@@ -900,11 +919,11 @@ def _fresh(value: Any) -> Any:
     if kind in _IMMUTABLE:
         return value
     if kind is dict:
-        return {key: _fresh(inner) for key, inner in value.items()}
+        return {key: inner if type(inner) in _IMMUTABLE else _fresh(inner) for key, inner in value.items()}
     if kind is list:
-        return [_fresh(inner) for inner in value]
+        return [inner if type(inner) in _IMMUTABLE else _fresh(inner) for inner in value]
     if kind is tuple:
-        return tuple([_fresh(inner) for inner in value])
+        return tuple([inner if type(inner) in _IMMUTABLE else _fresh(inner) for inner in value])
     return copy.deepcopy(value)
 
 
