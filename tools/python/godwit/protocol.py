@@ -12,7 +12,8 @@ import os
 import socket
 import struct
 from dataclasses import dataclass, field
-from typing import Dict, List, Sequence, Tuple
+from functools import lru_cache
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 VERSION = 1
 MESSAGE_MOST = 65536
@@ -58,6 +59,9 @@ class Kind(enum.IntEnum):
     ERROR = 72
     LOG = 73
     GONE = 74
+
+
+_KINDS: Dict[int, Kind] = {int(kind): kind for kind in Kind}  # looked up faster than by the class
 
 
 class Role(enum.IntEnum):
@@ -109,6 +113,9 @@ class Phase(enum.IntEnum):
     EVALUATE = 2
 
 
+_PHASES: Dict[int, Phase] = {int(phase): phase for phase in Phase}
+
+
 class SumFlag(enum.IntFlag):
     """What a sum is for, and how its total is made."""
 
@@ -129,6 +136,12 @@ STATE = 1
 SUM = 2
 
 
+@lru_cache(maxsize=256)
+def _layout(fields: str) -> struct.Struct:
+    """Fields as they lie in a message: ``struct``'s letters for them, little-endian and not padded."""
+    return struct.Struct("<" + fields)
+
+
 class Writer:
     """The bytes of a message that is being written."""
 
@@ -137,7 +150,7 @@ class Writer:
 
     def put(self, layout: str, *values: float) -> "Writer":
         """Appends integers or doubles, as a ``struct`` layout without its byte order."""
-        self.bytes += struct.pack("<" + layout, *values)
+        self.bytes += _layout(layout).pack(*values)
         return self
 
     def text(self, text: str) -> "Writer":
@@ -160,19 +173,17 @@ class Reader:
                 f"the peer speaks version {data[0]} of the workers' protocol, this module version {VERSION}: "
                 "install the same release of godwit's binary and module"
             )
-        try:
-            self.kind = Kind(data[1])
-        except ValueError:
-            raise ProtocolError(f"there is no message of kind {data[1]}") from None
+        if data[1] not in _KINDS:
+            raise ProtocolError(f"there is no message of kind {data[1]}")
+        self.kind = _KINDS[data[1]]
 
     def get(self, layout: str) -> Tuple[int, ...]:
         """Reads integers."""
-        size = struct.calcsize("<" + layout)
-        if self._at + size > len(self._data):
+        fields, at = _layout(layout), self._at
+        self._at += fields.size
+        if self._at > len(self._data):
             raise ProtocolError(f"{self.kind.name} is cut short")
-        values = struct.unpack_from("<" + layout, self._data, self._at)
-        self._at += size
-        return values
+        return fields.unpack_from(self._data, at)
 
     def double(self) -> float:
         """Reads an f64."""
@@ -244,8 +255,7 @@ class Welcome:
         return w.text(self.build).text(self.cpu_class)
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(NamedTuple):
     """A request for one shard. ``update`` is the number of updates that the state has seen; ``generation`` is
     another number whenever the contents of *state* have changed."""
 
@@ -261,9 +271,9 @@ class Shard:
         """Reads SHARD."""
         step, update, phase, generation, shard, shards = r.get("QQBQII")
         r.end()
-        if phase not in (1, 2) or shard >= shards:
+        if phase not in _PHASES or shard >= shards:
             raise ProtocolError(f"SHARD names shard {shard} of {shards} in phase {phase}")
-        return Shard(step, update, Phase(phase), generation, shard, shards)
+        return Shard(step, update, _PHASES[phase], generation, shard, shards)
 
     def write(self) -> Writer:
         """Writes SHARD."""
@@ -539,6 +549,8 @@ def aligned(size: int) -> int:
 
 # The tie.
 
+_CONTROL_ROOM = socket.CMSG_SPACE(DESCRIPTORS_MOST * array.array("i").itemsize)
+
 
 class Tie:
     """One end of a connection between a peer and a process. The descriptor is closed on exec."""
@@ -547,6 +559,8 @@ class Tie:
         os.set_inheritable(fd, False)
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(True)
+        self._buffer = bytearray(MESSAGE_MOST)
+        self._flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -556,31 +570,30 @@ class Tie:
         """Sends a message. Raises BrokenPipeError where the other side has gone."""
         if len(message.bytes) > MESSAGE_MOST:
             raise ProtocolError(f"a message of {len(message.bytes)} bytes")
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds).tobytes())] if fds else []
-        self._socket.sendmsg([message.bytes], rights, socket.MSG_NOSIGNAL)
+        if fds:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds).tobytes())]
+            self._socket.sendmsg([message.bytes], rights, socket.MSG_NOSIGNAL)
+        else:
+            self._socket.send(message.bytes, socket.MSG_NOSIGNAL)
 
     def receive(self) -> Tuple[Reader, List[int]]:
         """Waits for a message. Returns its reader and its descriptors, which the caller closes. Raises
         EOFError at the end of the tie and ProtocolError where the bytes are no message."""
-        size = struct.calcsize("i")
-        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
-            data, control, state, _ = self._socket.recvmsg(
-                MESSAGE_MOST, socket.CMSG_SPACE(DESCRIPTORS_MOST * size), flags
-            )
+            length, control, state, _ = self._socket.recvmsg_into([self._buffer], _CONTROL_ROOM, self._flags)
         except ConnectionResetError:
             raise EOFError from None
         fds: List[int] = []
         for level, kind, rights in control:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 found = array.array("i")
-                found.frombytes(rights[: len(rights) - len(rights) % size])
+                found.frombytes(rights[: len(rights) - len(rights) % found.itemsize])
                 fds.extend(found)
-        if not data:
+        if length == 0:
             raise EOFError
         if state & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
             raise ProtocolError("a message is too long, or has too many descriptors")
-        return Reader(data), fds
+        return Reader(bytes(memoryview(self._buffer)[:length])), fds
 
     def close(self) -> None:
         """Closes the descriptor."""
@@ -596,6 +609,7 @@ def error_message(fault: Fault, file: str, line: int, text: str) -> Writer:
     return Writer(Kind.ERROR).put("B", fault).text(clipped(file, 1000)).put("I", line).text(plain)
 
 
+@lru_cache(maxsize=None)
 def done(request: Kind) -> Writer:
-    """DONE for a request."""
+    """DONE for a request; it must not be changed, as it is remembered."""
     return Writer(Kind.DONE).put("B", request)
