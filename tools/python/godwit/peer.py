@@ -6,7 +6,6 @@ next. It is no peer of a flock: results of jobs come from the program ``godwit``
 from __future__ import annotations
 
 import array
-import dataclasses
 import hashlib
 import mmap
 import os
@@ -224,7 +223,7 @@ class Process:
 
     def shard(self, request: Shard, sums: Optional[Sums] = None) -> Digests:
         """Computes a shard. What it gives is also added to ``sums``; a sum that it leaves out has no digest."""
-        request = dataclasses.replace(request, generation=self._generation)
+        request = request._replace(generation=self._generation)
         self.ask(request.write(), f"shard {request.shard} at update {request.update}")
         wanted = SumFlag.TRAIN if request.phase == Phase.TRAIN else SumFlag.EVALUATE
         found: Digests = {}
