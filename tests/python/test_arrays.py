@@ -12,6 +12,7 @@ import tap  # noqa: E402
 
 PLAIN = os.path.join(peers.PROGRAMS, "plain.py")
 PROBED = os.path.join(peers.PROGRAMS, "probed.py")
+LOGISTIC = os.path.join(peers.EXAMPLES, "logistic.py")
 KMEANS = os.path.join(peers.EXAMPLES, "kmeans.py")
 
 
@@ -42,6 +43,12 @@ class SameBytes(peers.Case):
         said = re.search(r"after \d+ updates the mean distance is .*", alone)[0]
         self.assertEqual(self.state("two", KMEANS, (), ("--workers", "2")), peers.state_of(alone))
         self.assertIn(said, self.output)
+
+
+    def test_logistic_regression_finds_the_weights_with_one_state(self):
+        alone = self.alone(LOGISTIC)
+        self.assertRegex(alone, r"after [5-9] updates: loss 0\.\d+, 8\d\.\d+% right, weights off by 0\.0\d\d")
+        self.assertEqual(self.state("two", LOGISTIC, (), ("--workers", "2")), peers.state_of(alone))
 
 
 class Probes(peers.Case):

@@ -223,7 +223,7 @@ class InArrays(Case):
         self.assertIn("cannot be read", self.check(os.path.join(self.folder, "nothing.py"))[2])
 
     def test_the_examples_of_arrays_are_pure(self):
-        for name in ("kmeans.py",):
+        for name in ("kmeans.py", "logistic.py"):
             status, _, text = self.check(os.path.join(peers.EXAMPLES, name))
             self.assertEqual(status, 0, text)
 

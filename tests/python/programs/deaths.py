@@ -7,9 +7,13 @@ import signal
 _folder, _places = json.loads(os.environ.get("GODWIT_TEST_DEATHS", '["", []]'))
 
 
-def _parent(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
+def _peer():
+    """The process of the peer: the parent of this one, or of the template that this one is a fork of."""
+    pid = os.getpid()
+    while os.path.basename(os.readlink(f"/proc/{pid}/exe")) != "godwit":
+        with open(f"/proc/{pid}/stat") as file:
+            pid = int(file.read().rpartition(")")[2].split()[1])
+    return pid
 
 
 def at(*place):
@@ -23,7 +27,6 @@ def at(*place):
             os.close(os.open(os.path.join(_folder, one), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             continue
-        if one != name:  # a worker's parent is the template, whose parent is the peer
-            peer = _parent(_parent(os.getpid()))
-            os.kill(peer, signal.SIGTERM if one.startswith("stop ") else signal.SIGKILL)
+        if one != name:
+            os.kill(_peer(), signal.SIGTERM if one.startswith("stop ") else signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)

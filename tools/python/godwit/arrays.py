@@ -220,7 +220,9 @@ class Job(jobs.JobBase):
         data: Sequence[Any] = (),
         probe: Union[bool, Callable[[], Any]] = False,
     ) -> None:
-        settings = jobs.check_settings(shards, updates, None, eval_every, eval_shards, data, reports, None)
+        settings = jobs.check_settings(
+            shards, updates, None, eval_every, eval_shards, data, reports, None, ("weight", "norm")
+        )
         super().__init__(settings, probe)
         self.state: Dict[str, Array] = {n: _as_array(f"state {n!r}", a) for n, a in state.items()}
         self.sums: Dict[str, Array] = {n: _as_array(f"sums {n!r}", a) for n, a in sums.items()}

@@ -127,8 +127,9 @@ def check_settings(
     data: Sequence[Any],
     reports: Sequence[str],
     parts: Optional[int],
+    taken: Sequence[str] = ("loss", "weight", "norm"),
 ) -> Settings:
-    """The arguments of a job. Raises Error, which names the argument."""
+    """The arguments of a job; reports may not have the names ``taken``. Raises Error, which names the argument."""
     _whole("shards", shards, 1, 1048575)
     _whole("updates", updates, 0, 1 << 62)
     _whole("eval_every", eval_every, 0, 1 << 62)
@@ -143,7 +144,7 @@ def check_settings(
         plain = name.replace("_", "a")
         if not (1 <= len(name) <= 27 and plain.isascii() and plain.isalnum()) or name.startswith("val_"):
             raise Error(f"reports={name!r}: a name has 1 to 27 letters, digits and _, and does not begin with val_")
-        if name in ("loss", "weight", "norm") or list(reports).count(name) > 1:
+        if name in taken or list(reports).count(name) > 1:
             raise Error(f"reports={name!r}: this name is taken")
     if len(reports) > 60:
         raise Error(f"reports= has {len(reports)} names, and 60 is the most")

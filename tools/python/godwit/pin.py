@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import os
 import random
 import sys
@@ -65,7 +66,7 @@ def environment(threads: int) -> Dict[str, str]:
 def alone(threads: int) -> None:
     """Sets the environment of this process as a peer sets that of its workers."""
     given.update(os.environ)
-    _loaded_before.extend(name for name in ("torch", "numpy") if name in sys.modules)
+    _loaded_before.extend(name for name in ("torch", "numpy", "jax") if name in sys.modules)
     for name in [n for n in os.environ if _is_taken(n)]:
         del os.environ[name]
     os.environ.update(environment(threads))
@@ -88,13 +89,14 @@ def libraries(seed: int, threads: int) -> None:
         "numpy": lambda module: module.random.seed(derived(seed, 3) & 0xFFFFFFFF),
         "torch._dynamo.config": _dynamo,
         "torch._inductor.config": lambda module: setattr(module, "compile_threads", 1),  # in this process, not in others
+        "jax": lambda module: None,
     }
     for name in list(actions):
         module = sys.modules.get(name)
         if module is not None:
             actions.pop(name)(module)
     if actions:
-        sys.meta_path.insert(0, _Hook(actions))
+        sys.meta_path.insert(0, _Hook(actions, {"jax": lambda: _jax(threads)}))
 
 
 def _torch(torch: ModuleType, seed: int, threads: int) -> None:
@@ -116,11 +118,40 @@ def _dynamo(config: ModuleType) -> None:
             setattr(config, name, value)
 
 
-class _Hook(importlib.abc.MetaPathFinder):
-    """Runs an action when a library has been loaded."""
+_JAX_TAKEN = (
+    "XLA_FLAGS", "NPROC", "JAX_ENABLE_X64", "JAX_DEFAULT_DTYPE_BITS", "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_NUMPY_DTYPE_PROMOTION", "JAX_DEFAULT_PRNG_IMPL", "JAX_THREEFRY_PARTITIONABLE", "JAX_DISABLE_JIT",
+    "JAX_NUM_CPU_DEVICES",
+)  # fmt: skip
 
-    def __init__(self, actions: Dict[str, Callable[[ModuleType], None]]) -> None:
+
+def _jax(threads: int) -> None:
+    """Sets the environment that JAX and XLA read: processors only, so many threads, and the instructions of the kind
+    of processor that the peer computes as. XLA still tunes its code for the model of the processor, which these
+    variables cannot fix."""
+    for name in _JAX_TAKEN:
+        os.environ.pop(name, None)
+    flags = ["--xla_force_host_platform_device_count=1"]
+    if threads == 1:
+        flags.append("--xla_cpu_multi_thread_eigen=false")
+    kind = os.environ.get("ATEN_CPU_CAPABILITY", "")
+    try:
+        version = [int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2]]
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        version = [0, 0]
+    if kind and version >= [0, 5]:  # a flag that XLA does not know ends the process
+        flags.append(f"--xla_cpu_max_isa={kind.upper()}")
+    os.environ.update(JAX_PLATFORMS="cpu", NPROC=str(threads), XLA_FLAGS=" ".join(flags))
+
+
+class _Hook(importlib.abc.MetaPathFinder):
+    """Runs an action when a library has been loaded, and one before that."""
+
+    def __init__(
+        self, actions: Dict[str, Callable[[ModuleType], None]], before: Dict[str, Callable[[], None]]
+    ) -> None:
         self._actions = actions
+        self._before = before
 
     def find_spec(
         self, name: str, path: Optional[Sequence[str]], target: Optional[ModuleType] = None
@@ -128,6 +159,8 @@ class _Hook(importlib.abc.MetaPathFinder):
         if name not in self._actions:
             return None
         action = self._actions.pop(name)
+        if name in self._before:
+            self._before[name]()
         if not self._actions and self in sys.meta_path:
             sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path)
