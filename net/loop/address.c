@@ -2,11 +2,25 @@
 
 #include "core/base/assert.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Fails because of an IPv6 address without brackets. What follows its last colon is a port where the rest is an
+ * address, unless it is so short that it may be part of the address. */
+static bool fail_unbracketed(const char *text, const char *colon, gw_err *err) {
+    char rest[GW_HOST_TEXT] = "";
+    struct in6_addr address;
+    size_t length = (size_t)(colon - text), digits = strspn(colon + 1, "0123456789");
+    if (length < sizeof rest) memcpy(rest, text, length);
+    if (digits >= 4 && colon[1 + digits] == '\0' && inet_pton(AF_INET6, rest, &address) == 1)
+        return gw_fail(err, GW_E_USAGE, "'%s': an IPv6 address is written in brackets: [%s]%s", text, rest,
+                       colon);
+    return gw_fail(err, GW_E_USAGE, "'%s': an IPv6 address is written in brackets: [%s]:PORT", text, text);
+}
 
 bool gw_address_parse(const char *text, char host[GW_HOST_TEXT], uint16_t *port, gw_err *err) {
     const char *colon = strrchr(text, ':'), *first = text, *last = colon;
@@ -17,7 +31,7 @@ bool gw_address_parse(const char *text, char host[GW_HOST_TEXT], uint16_t *port,
         first++;
         last--;
     } else if (memchr(text, ':', (size_t)(colon - text)) != NULL) {
-        return gw_fail(err, GW_E_USAGE, "'%s': an IPv6 address is written [%s]:PORT", text, text);
+        return fail_unbracketed(text, colon, err);
     }
     size_t length = (size_t)(last - first);
     if (length == 0 || length >= GW_HOST_TEXT)

@@ -219,6 +219,9 @@ Test(cli, the_usage_line_has_the_job_where_it_must_be) {
     static const char any[] = "Usage: godwit run JOB [OPTION...]\n",
                       digits[] = "Usage: godwit run digits [OPTION...]\n";
     cr_expect_eq(strncmp(godwit("run --help").out, any, strlen(any)), 0);
+    cr_expect_eq(strncmp(godwit("run -h").out, any, strlen(any)), 0);
+    cr_expect_eq(strncmp(godwit("run digits -h").out, digits, strlen(digits)), 0);
+    cr_expect_eq(godwit("status -h").code, 0);
     cr_expect_eq(strncmp(godwit("run digits --help").out, digits, strlen(digits)), 0);
     refused("run digits --no-such-option", "godwit run digits: unrecognized option '--no-such-option'");
 }
@@ -231,6 +234,7 @@ Test(cli, what_was_meant_is_named) {
     refused("run digits --epoch-s 5",
             "godwit run digits: unrecognized option '--epoch-s': did you mean '--epochs'?");
     refused("run digits --learning-rate 1", "unrecognized option '--learning-rate': did you mean '--lr'?");
+    refused("run digits --updates 5", "unrecognized option '--updates': did you mean '--epochs'?");
     refused("run digits --port=7117", "unrecognized option '--port': did you mean '--listen'?");
     refused("status --dri x", "godwit status: unrecognized option '--dri': did you mean '--dir'?");
     refused("sim --sede 1", "unrecognized option '--sede': did you mean '--seed'?");
@@ -321,7 +325,7 @@ Test(cli, samples_are_printed_and_change_no_byte) {
     o = run_once(SAMPLED " --sample-every 2 --prompt Once --sample-tokens 12");
     cr_expect_eq(o.code, 0, "%s", o.err);
     cr_expect_not_null(strstr(o.out, " sample at step "), "%s", o.out);
-    cr_expect_not_null(strstr(o.out, ": Once"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, ": \"Once"), "%s", o.out);
     cr_expect_not_null(strstr(o.out, " MiB for samples"), "%s", o.out);
     cr_expect_not_null(strstr(o.out, state), "%s: %s", state, o.out);
     const char *done = strstr(o.out, "godwit: done"), *last = strrchr(o.out, '\n');
@@ -334,7 +338,9 @@ Test(cli, samples_are_printed_and_change_no_byte) {
 }
 
 Test(cli, samples_that_cannot_be_are_refused) {
-    outcome o = run_once(SAMPLED " --prompt Once");
+    outcome o = run_once(SAMPLED " --epochs 1");
+    cr_expect(o.code == 2 && strstr(o.err, "and --epochs 1: give only one of them"), "%s", o.err);
+    o = run_once(SAMPLED " --prompt Once");
     cr_expect(o.code == 2 && strstr(o.err, "--prompt: there are no samples without --sample-every"), "%s",
               o.err);
     o = run_once(SAMPLED " --sample-every 0");
@@ -407,7 +413,8 @@ Test(cli, helps_name_all_jobs) {
 Test(cli, nonsense_is_refused_by_name) {
     refused("fly", "'fly'");
     refused("status --what", "--what");
-    refused("stop here", "'here'");
+    refused("stop here", "'here': the directory is given by --dir here");
+    refused("status here", "'here': the directory is given by --dir here");
     refused("keygen", "FILE");
     refused("sim --peers 0", "--peers");
     refused("keygen a b", "'b'");
@@ -415,6 +422,8 @@ Test(cli, nonsense_is_refused_by_name) {
     refused("new-job a b", "'b'");
     refused("new-job ../a", "'../a' is not a letter followed by");
     refused("new-job Mine", "'Mine' is not");
+    refused("new-job gpt", "'gpt' is a job of this program");
+    refused("keygen -", "a key is not written to standard output");
     cr_expect_eq(shell("keygen '' 2>&1 | grep -q 'FILE: the name is empty'"), 0);
     refused("help fly", "'fly'");
 }
@@ -438,6 +447,7 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run digits --peers many", "--peers");
     refused("run digits --peers 0", "--peers");
     refused("run digits --listen here", "--listen");
+    refused("run digits --listen ::1:7117", "in brackets: [::1]:7117\n");
     refused("run digits --listen 127.0.0.1:70000", "--listen");
     refused("run digits --join 127.0.0.1:1,there", "--join");
     refused("run digits --http nowhere", "--http");
@@ -480,8 +490,31 @@ Test(cli, nobody_home) {
     o = godwit(arguments);
     cr_assert_eq(o.code, 1);
     cr_assert_not_null(strstr(o.err, "no peer runs in"));
+    cr_expect_not_null(strstr(o.err, "and it holds no checkpoint"), "%s", o.err);
+    char manifests[60];
+    snprintf(manifests, sizeof manifests, "%s/manifests", dir);
+    cr_assert_eq(mkdir(manifests, 0777), 0);
+    o = godwit(arguments);
     cr_expect_not_null(strstr(o.err, "'godwit inspect "), "%s", o.err);
+    rmdir(manifests);
     rmdir(dir);
+}
+
+/* A copy of the program alone has no headers beside it. */
+Test(cli, a_new_job_says_where_its_headers_are_missing) {
+    if (access("/usr/local/include/godwit/core/godwit.h", R_OK) == 0) cr_skip_test("they are installed");
+    char *dir = folder(), line[300];
+    snprintf(line, sizeof line,
+             "mkdir %s/bin && cp " GODWIT_BINARY
+             " %s/bin/ && cd %s && bin/godwit new-job mine | grep -q '^give -I the "
+             "folder of Godwit.s source'; code=$?; rm -r %s; exit $code",
+             dir, dir, dir, dir);
+    cr_expect_eq(system(line), 0);
+    snprintf(line, sizeof line,
+             "mkdir %s && cd %s && " GODWIT_BINARY " new-job mine | grep -q 'give -I'; code=$?; rm -r %s; "
+             "exit $code",
+             dir, dir, dir);
+    cr_expect_neq(system(line), 0, "a program in its tree has them");
 }
 
 static void ignore(void *context, gw_control_request request) {

@@ -63,8 +63,12 @@ static void expect_shown(const char *command, const char *dir, const char *optio
 /* A directory with two jobs tells of both, and the older one can be removed. */
 static void check_prune(const lab_peer *branch) {
     const char *dir = branch->dir;
+    char id[24];
     expect_shown("inspect", dir, "", 0, "went on from step 27 of job ");
     expect_shown("inspect", dir, "", 0, " && godwit run gpt --data ");
+    expect_shown("inspect", dir, "| grep -c parent-", 1, "0\n"); /* it is told once */
+    snprintf(id, sizeof id, "--job j%.8s", lab_text(lab_last(branch, "start"), "job_id"));
+    expect_shown("inspect", dir, id, 0, "went on from step 27 of job ");
     expect_shown("prune", dir, "", 0, ": 2 jobs");
     expect_shown("prune", dir, "--yes", 2, "say what to remove");
     expect_shown("prune", dir, "--job 0123456789", 2, "holds no job whose id begins with 0123456789");
@@ -113,6 +117,8 @@ Test(continue_run, beside_a_running_peer_only_other_jobs_are_removed) {
     char id[16], options[60];
     lab *l = lab_open();
     lab_state(l, lab_start(l, "one", NULL, "synthetic --state-bytes 4096 --steps 3"), "done");
+    expect_refused(l, "one", "synthetic --state-bytes 4096 --steps 9",
+                   "to stop for a while there is godwit stop");
     lab_peer *peer =
         lab_start(l, "one", NULL, "synthetic --state-bytes 4096 --checkpoint-every 1 --continue");
     lab_wait_event(l, peer, "checkpoint");

@@ -324,7 +324,26 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     cr_expect_neq(memcmp(one, other, 104), 0);
     output(&code, GENERATE "--temperature x 2>/dev/null", l->dir, dir);
     cr_expect_eq(code, 2);
-    const char *said = output(&code, GODWIT_BINARY " generate %s@7 --tokens 1 2>&1", dir);
+    const char *said;
+    output(&code, GODWIT_BINARY " inspect %s | grep -F 'loss.validation=-'", dir);
+    cr_expect_eq(code, 0); /* nobody computed it */
+    /* What was exported is the same model. */
+    output(&code,
+           "cd %s && mkdir hf && " GODWIT_BINARY " export --to hf %s | grep -x 'beside it: config.json'",
+           l->dir, dir);
+    cr_expect_eq(code, 0);
+    one = output(&code, GENERATE "--seed 1", l->dir, dir);
+    const char *folder = output(&code, GENERATE "--seed 1", l->dir, "hf");
+    cr_expect(code == 0 && memcmp(folder, one, 104) == 0);
+    const char *wrong = output(&code, "cd %s && " GODWIT_BINARY " generate hf --step 1 2>&1", l->dir);
+    cr_expect(code == 2 && strstr(wrong, "hf holds a model, not checkpoints") != NULL, "%s", wrong);
+    wrong =
+        output(&code,
+               "cd %s && sed -i 's/\"n_layer\": [0-9]*/\"n_layer\": 5000/' hf/config.json && " GODWIT_BINARY
+               " generate hf 2>&1",
+               l->dir);
+    cr_expect(code == 2 && strstr(wrong, "--layers: '5000' is not a whole number") != NULL, "%s", wrong);
+    said = output(&code, GODWIT_BINARY " generate %s@7 --tokens 1 2>&1", dir);
     cr_expect(code == 1 && strstr(said, "there is no checkpoint of step 7;") != NULL, "%s", said);
     said = output(&code, GODWIT_BINARY " generate %s@2 --step 1 2>&1", dir);
     cr_expect(code == 2 && strstr(said, "give a step and a job once") != NULL, "%s", said);

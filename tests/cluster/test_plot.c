@@ -207,6 +207,14 @@ Test(plot, says_that_there_is_nothing_yet) {
            "--y: there is no column 'los': the columns are step, time, loss");
 }
 
+Test(plot, the_losses_of_digits_are_drawn_too) {
+    if (system("gnuplot --version >/dev/null 2>&1") != 0) cr_skip_test("there is no gnuplot");
+    scratch_write_text("d.csv", "step,job,phase,time,ms,members,shards,loss,test_loss,test_accuracy\n"
+                                "1,j0123abcd,train,1,1,1,1,2,,\n2,j0123abcd,evaluate,2,1,1,1,,3,0.5\n");
+    cr_assert_eq(plot("", "d.csv"), 0, "%s", text);
+    cr_expect_str_eq(text, "d.png: 2 curves\n");
+}
+
 Test(plot, says_what_is_missing) {
     refuse(1, "PATH=/nowhere", "\"it's.csv\"", "apt-get install gnuplot-nox");
     refuse(2, "", "\"it's.csv\" -o loss.pdf", "neither .png nor .svg");

@@ -50,7 +50,7 @@ const gw_option gpt_options[] = {
     {"context", "N", NULL, "tokens of a window", false},
     {"vocab", "N", NULL, "number of different tokens (default: 256 for bytes, else the model's)", false},
     {"lr", "X", NULL, "highest learning rate", false},
-    {"epochs", "X", "1", "passes over all windows", false},
+    {"epochs", "X", NULL, "passes over all windows (default: 1)", false},
     {"updates", "N", NULL,
      "number of updates of the training, instead of --epochs; evaluations are further steps", false},
     {"batch-tokens", "N", NULL, "tokens of an update (default 24 shards)", false},
@@ -297,7 +297,10 @@ static void describe_length(gpt_job *job, uint64_t first_step, uint64_t made) {
 static bool read_requests(const gw_params *params, gpt_job *job, requests *r, gw_err *err) {
     int64_t eval_every;
     *r = (requests){0.0, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN, NOT_GIVEN};
-    if (!check_combinations(params, err) || !gw_param_real(params, "epochs", 1e-6, 1e9, &r->epochs, err) ||
+    r->epochs = 1.0;
+    if (!check_combinations(params, err) ||
+        (gw_param_text(params, "epochs") != NULL &&
+         !gw_param_real(params, "epochs", 1e-6, 1e9, &r->epochs, err)) ||
         !gw_gpt_option(params, "vocab", 1, 1 << 24, &r->vocabulary, err) ||
         !gw_gpt_option(params, "updates", 1, UPDATES_MOST, &r->updates, err) ||
         !gw_gpt_option(params, "val-tokens", job->gpt.context, INT64_MAX, &r->val_tokens, err) ||

@@ -32,6 +32,19 @@ Test(address, bad_ones_are_refused_with_the_text_that_was_given) {
         cr_assert_eq(err.code, GW_E_USAGE);
         cr_assert_not_null(strstr(err.text, bad[i]));
     }
+    static const struct {
+        const char *text, *said;
+    } bare[] = {{"::1:7117", "in brackets: [::1]:7117"},
+                {"fd77::1", "in brackets: [fd77::1]:PORT"},
+                {"fd77::2:1", "in brackets: [fd77::2:1]:PORT"},
+                {"fd77::1:7117", "in brackets: [fd77::1]:7117"}};
+    for (size_t i = 0; i < sizeof bare / sizeof *bare; i++) {
+        gw_err err;
+        char host[GW_HOST_TEXT];
+        uint16_t port;
+        cr_assert_not(gw_address_parse(bare[i].text, host, &port, &err));
+        cr_expect_not_null(strstr(err.text, bare[i].said), "%s", err.text);
+    }
     char longer[300];
     memset(longer, 'a', sizeof longer);
     memcpy(longer + sizeof longer - 4, ":80", 4);

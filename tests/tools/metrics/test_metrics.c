@@ -112,6 +112,16 @@ Test(metrics, a_link_is_followed_when_a_column_is_added) {
     cr_assert_str_eq(content("target.csv"), HEADER ",loss,more\n" ROW(1) ",1,\n" ROW(2) ",,2\n");
 }
 
+/* The nanoseconds of a step, and no digits of a sum of binary fractions. */
+Test(metrics, times_are_as_short_as_they_are_exact) {
+    gw_metrics_file file = open_file("a.jsonl", false);
+    gw_err err;
+    const gw_metrics_row row = {.step = 1, .phase = "train", .ms = 0.916811 - 1.0 + 1.0, .report = ""};
+    cr_assert(gw_metrics_file_add(&file, &row, &err), "%s", err.text);
+    gw_metrics_file_close(&file);
+    cr_expect_not_null(strstr(content("a.jsonl"), "\"ms\":0.916811,"), "%s", content("a.jsonl"));
+}
+
 Test(metrics, lines_of_json_have_the_same) {
     gw_metrics_file file = open_file("a.jsonl", false);
     add(&file, 7, "loss=0.5 note=a\"b");
@@ -210,6 +220,11 @@ Test(metrics, what_is_somebody_elses_stays_as_it_is) {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         write_text("a.csv", texts[i]);
         refuse("a.csv", GW_E_INVALID, i < 3 ? "no row of metrics at byte" : "rows of another job (ffffffff");
+        if (i < 3) continue;
+        /* A branch had put this job's rows aside. */
+        write_text("a." JOB ".csv", HEADER "\n");
+        refuse("a.csv", GW_E_INVALID, "as the one with this job's rows, ");
+        refuse("a.csv", GW_E_INVALID, "a." JOB ".csv, or move this one away");
         cr_assert_str_eq(content("a.csv"), texts[i]);
     }
     write_text("a.jsonl", "{\"event\":1}\n");

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -354,6 +355,27 @@ Test(display, a_terminal_shows_no_dates) {
     }
     cr_expect_eq(strncmp(text, "something\r\n", 11), 0, "%s", text);
     cr_expect_eq(strlen(text), strlen("something\r\n12:34:56.789 trouble\r\n"), "%s", text);
+}
+
+Test(display, a_terminal_breaks_lines_at_words) {
+    char text[300] = "", line[] = "0123456789 0123456789 0123456789 0123456789";
+    int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
+    int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const struct winsize size = {.ws_row = 24, .ws_col = 30};
+    cr_assert(ioctl(terminal, TIOCSWINSZ, &size) == 0);
+    cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    gw_display *display = silent_display();
+    gw_display_say(display, line);
+    gw_display_out(display, "the end");
+    cr_assert(gw_display_close(display));
+    size_t used = 0;
+    while (strstr(text, "the end\r\n") == NULL) {
+        ssize_t got = read(reader, text + used, sizeof text - 1 - used);
+        cr_assert_gt(got, 0);
+        used += (size_t)got;
+    }
+    cr_expect_str_eq(text, "0123456789 0123456789\r\n  0123456789 0123456789\r\nthe end\r\n");
 }
 
 /* The next output of the shell must not stand behind the live line. */

@@ -48,12 +48,20 @@ Test(init, the_shape_comes_from_the_config) {
     cr_expect_str_eq(TAKEN("model", "nano"), "model=nano layers=2 heads=4 channels=64 context=32");
     cr_expect_str_eq(taken(scratch_path("model.safetensors"), (const char *const[]){"model", "nano", NULL}),
                      "model=nano"); /* there is no such file, which is reported when it is opened */
+    /* The config.json beside a file that holds no weights is not that file's. */
     scratch_write("model.safetensors", "x", 1);
     cr_expect_str_eq(taken(scratch_path("model.safetensors"), (const char *const[]){"model", "nano", NULL}),
+                     "model=nano");
+    static const char tensor[] = "{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}";
+    char weights[8 + sizeof tensor + 4] = {sizeof tensor - 1};
+    memcpy(weights + 8, tensor, sizeof tensor - 1);
+    scratch_write("model.safetensors", weights, 8 + sizeof tensor - 1 + 4);
+    cr_expect_str_eq(taken(scratch_path("model.safetensors"), (const char *const[]){"model", "nano", NULL}),
                      "model=nano layers=2 heads=4 channels=64 context=32");
-    /* given options stay: a smaller context, or one that will be refused */
-    cr_expect_str_eq(TAKEN("model", "nano", "context", "16", "heads", "8"),
-                     "model=nano context=16 heads=8 layers=2 channels=64");
+    /* a smaller context stays; to what will be refused nothing is added */
+    cr_expect_str_eq(TAKEN("model", "nano", "context", "16"),
+                     "model=nano context=16 layers=2 heads=4 channels=64");
+    cr_expect_str_eq(TAKEN("model", "nano", "context", "16", "heads", "8"), "model=nano context=16 heads=8");
     cr_expect_str_eq(TAKEN("model", "gpt2"), "model=gpt2");
     write_shape(12, 12, 768, 1024);
     cr_expect_str_eq(TAKEN("model", "nano"), "model=gpt2");

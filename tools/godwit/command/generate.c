@@ -60,7 +60,8 @@ static const struct argp_option generate_options[] = {
 };
 
 static const char generate_doc[] =
-    "Prints a text and its continuation by the model of the newest whole checkpoint of a gpt job.\v"
+    "Prints a text and its continuation by the model of the newest whole checkpoint of a gpt job, or by the "
+    "model in a folder as 'godwit export --to FOLDER/' and transformers write one.\v"
     "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
     "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers. "
     "DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step and --job do.";
@@ -104,11 +105,11 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->text.sampling.seed = gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
         return 0;
     case KEY_JOB:
-        if (!gw_checkpoint_is_job(arg))
+        a->choice.job = gw_checkpoint_job_digits(arg);
+        if (a->choice.job == NULL)
             argp_error(state,
                        "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
                        arg);
-        a->choice.job = arg;
         return 0;
     case KEY_BEST:
         a->choice.best = true;
@@ -190,6 +191,19 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
     return good;
 }
 
+/* Loads the model of a checkpoint, or the one in a folder that `godwit export` or transformers wrote. */
+static bool load(const arguments *a, const char *program, gw_model *model, gw_err *err) {
+    const gw_checkpoint_choice *choice = &a->choice;
+    if (a->dir_count != 1 || !gw_model_is_folder(a->dirs[0]))
+        return gw_model_load(a->dirs, a->dir_count, choice, program, model, err);
+    if (choice->best || choice->job != NULL || choice->step != GW_CHECKPOINT_NEWEST ||
+        choice->place.from != NULL)
+        return gw_fail(err, GW_E_USAGE,
+                       "%s holds a model, not checkpoints: it goes without --step, --best, --job and --from",
+                       a->dirs[0]);
+    return gw_model_load_folder(a->dirs[0], model, err);
+}
+
 int gw_generate_main(int argc, char **argv) {
     arguments a = {.choice.step = GW_CHECKPOINT_NEWEST,
                    .text = {.tokens = 500, .sampling = {.temperature = 0.8, .seed = 1}}};
@@ -206,8 +220,8 @@ int gw_generate_main(int argc, char **argv) {
     }
     gw_model model;
     gw_err err;
-    bool done = gw_cpu_class_apply(NULL, whole, &err) && gw_blas_check(&err) &&
-                gw_model_load(a.dirs, a.dir_count, &a.choice, argv[0], &model, &err);
+    bool done =
+        gw_cpu_class_apply(NULL, whole, &err) && gw_blas_check(&err) && load(&a, argv[0], &model, &err);
     if (done) {
         done = generate(&model, &a, &err);
         gw_model_free(&model);

@@ -21,6 +21,10 @@ static error_t parse_keygen(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG:
         if (*file != NULL) argp_error(state, "unexpected argument '%s': give one FILE", arg);
         if (arg[0] == '\0') argp_error(state, "FILE: the name is empty");
+        if (arg[0] == '-')
+            argp_error(state,
+                       "FILE: '%s': a key is not written to standard output; to name a file so, give ./%s",
+                       arg, arg);
         *file = arg;
         return 0;
     case ARGP_KEY_END:

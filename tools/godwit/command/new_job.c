@@ -3,7 +3,9 @@
 
 #include "core/base/assert.h"
 #include "core/base/err.h"
+#include "kernels/jobs/jobs.h"
 #include "tools/godwit/command/new_job.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -38,6 +40,8 @@ static error_t parse_new_job(int key, char *arg, struct argp_state *state) {
                 "NAME: '%s' is not a letter followed by at most %d letters, digits, - and _, all in lower "
                 "case",
                 arg, NAME_MOST - 1);
+        if (gw_job_find(arg) != NULL)
+            argp_error(state, "NAME: '%s' is a job of this program: give yours another name", arg);
         *name = arg;
         return 0;
     case ARGP_KEY_END:
@@ -74,6 +78,7 @@ typedef struct places {
     const char *name;
     char program[4 * PATH_MAX], include[4 * PATH_MAX];
     const char *comment; /* the folder of the headers, where it may stand in a comment of C */
+    bool missing;        /* there are no headers in that folder */
 } places;
 
 static bool has_headers(const char *folder) {
@@ -102,6 +107,7 @@ static void find_places(places *p) {
             break;
         }
     }
+    p->missing = !has_headers(include);
     quote(include, p->include, sizeof p->include);
     bool fits = strstr(include, "*/") == NULL && strchr(include, '\n') == NULL;
     p->comment = fits ? p->include : "FOLDER";
@@ -147,7 +153,7 @@ static bool write_file(const char *path, int mode, const char *text, const place
 int gw_new_job_main(int argc, char **argv) {
     places p = {0};
     struct argp argp = {.parser = parse_new_job, .args_doc = "NAME", .doc = new_job_doc};
-    argp_parse(&argp, argc, argv, 0, NULL, &p.name);
+    gw_argp_parse(&argp, argc, argv, &p.name);
     char source[NAME_MOST + 16], test[NAME_MOST + 16];
     gw_err err;
     find_places(&p);
@@ -167,5 +173,8 @@ int gw_new_job_main(int argc, char **argv) {
            "run:      %s run ./%s.so --dir a\n"
            "test:     sh %s\n",
            source, test, p.include, p.name, source, p.program, p.name, test);
+    if (p.missing)
+        printf("The headers of jobs (core/godwit.h) are neither beside this program nor in " INSTALLED_INCLUDE
+               ":\ngive -I the folder of Godwit's source, or install it there (cmake --install build).\n");
     return 0;
 }

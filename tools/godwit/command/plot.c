@@ -36,7 +36,8 @@ static const struct argp_option plot_options[] = {
      "The picture to write: .png or .svg (of loss.csv: loss.png here; of several files: loss-and-1-more.png)",
      0},
     {"x", KEY_X, "KEY", 0, "The horizontal axis: step, tokens, time, ... (step)", 0},
-    {"y", KEY_Y, "KEY,..", 0, "The columns to draw (loss and val_loss, or all that the job reports)", 0},
+    {"y", KEY_Y, "KEY,..", 0,
+     "The columns to draw (loss, val_loss and test_loss, or all that the job reports)", 0},
     {"from", KEY_FROM, "STEP", 0, "Leave out the steps before this one", 0},
     {"to", KEY_TO, "STEP", 0, "Leave out the steps after this one", 0},
     {"log", KEY_LOG, 0, 0, "Make the vertical axis logarithmic", 0},
@@ -113,7 +114,8 @@ static const gw_metrics_table *some_table(const drawing *d) {
 
 /* Chooses the keys to draw: those of --y, or else the losses, or else all that the job reports. */
 static bool choose(drawing *d, gw_err *err) {
-    static const char *const losses[] = {"loss", "val_loss"};
+    static const char *const losses[] = {"loss", "val_loss", "test_loss"};
+    enum { LOSSES = sizeof losses / sizeof *losses };
     char *rest = d->arguments->y, *key;
     const gw_metrics_table *first = some_table(d);
     if (first == NULL)
@@ -122,7 +124,7 @@ static bool choose(drawing *d, gw_err *err) {
         if (d->y_count == KEYS) return gw_fail(err, GW_E_USAGE, "--y: there are more than %d keys", KEYS);
         d->y[d->y_count++] = key;
     }
-    for (int i = 0; i < 2 && d->arguments->y == NULL; i++)
+    for (int i = 0; i < LOSSES && d->arguments->y == NULL; i++)
         if (is_in_any(d, losses[i])) d->y[d->y_count++] = losses[i];
     for (uint32_t c = gw_metrics_table_column(first, "shards"); d->y_count == 0 && c < first->columns; c++)
         if (strcmp(first->name[c], "shards") != 0) d->y[d->y_count++] = first->name[c];

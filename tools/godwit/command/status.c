@@ -44,7 +44,7 @@ static error_t parse_status(int key, char *arg, struct argp_state *state) {
         a->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
+        argp_error(state, "unexpected argument '%s': the directory is given by --dir %s", arg, arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

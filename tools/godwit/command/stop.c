@@ -58,7 +58,7 @@ static error_t parse_choice(int key, char *arg, struct argp_state *state) {
         chosen->no_wait = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
+        argp_error(state, "unexpected argument '%s': the directory is given by --dir %s", arg, arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

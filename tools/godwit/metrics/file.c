@@ -122,6 +122,18 @@ static bool scan_header(gw_metrics_file *file, uint64_t whole, uint64_t *rows, g
     return true;
 }
 
+/* The name of a copy that is made before rows of a job are cut off: of a.csv it is a.0123abcd.csv, or
+ * a.0123abcd-2.csv. The caller frees it. */
+static char *copy_name(const gw_metrics_file *file, const char *job, int number) {
+    const char *dot = strrchr(file->path, '.');
+    char counted[12] = "", *name;
+    GW_ASSERT(dot != NULL);
+    if (number > 1) snprintf(counted, sizeof counted, "-%d", number);
+    GW_ASSERT_MEMORY(asprintf(&name, "%.*s.%s%s%s", (int)(dot - file->path), file->path, job, counted, dot) >=
+                     0);
+    return name;
+}
+
 /* Reads the step of a row, and whether it stays: it is of this job, or of the one from whose state this
  * job goes on and not of a later step. Rows of another job are an error where this job goes on from
  * nothing. */
@@ -137,11 +149,14 @@ static bool scan_row(gw_metrics_file *file, uint64_t begin, uint64_t end, uint64
     *stays = own || *step <= file->first_step;
     if (!*stays) snprintf(file->cut_job, sizeof file->cut_job, "%s", job);
     if (own || file->first_step > 0) return true;
-    return gw_fail(
-        err, GW_E_INVALID,
-        "%s: the file holds rows of another job (%.8s, this job is %s): give another file, or move "
-        "this one away",
-        file->path, job, file->job);
+    char *copy = copy_name(file, file->job, 1);
+    bool kept = access(copy, F_OK) == 0;
+    gw_fail(err, GW_E_INVALID,
+            "%s: the file holds rows of another job (%.8s, this job is %s): give another file%s%s, or move "
+            "this one away",
+            file->path, job, file->job, kept ? ", as the one with this job's rows, " : "", kept ? copy : "");
+    free(copy);
+    return false;
 }
 
 /* Finds the end of the rows before step `before`, and the last of those rows. It reads from the end of the
@@ -288,7 +303,7 @@ static char *json_row(const gw_metrics_file *file, const gw_metrics_row *row) {
     gw_json_text(object, "job", file->job);
     gw_json_text(object, "phase", row->phase);
     gw_json_real(object, "time", row->time);
-    gw_json_real(object, "ms", row->ms);
+    gw_json_real(object, "ms", round(row->ms * 1e6) / 1e6); /* whole nanoseconds */
     gw_json_count(object, "members", row->members);
     gw_json_count(object, "shards", row->shards);
     char key[GW_KEY_VALUES_KEY];
@@ -474,17 +489,11 @@ static bool follow_rotation(gw_metrics_file *file, gw_err *err) {
     return true;
 }
 
-/* Opens a new file beside the file of rows: a.csv makes a.0123abcd.csv, or a.0123abcd-2.csv where that
- * exists. Sets *name, which the caller frees. */
+/* Opens a new file beside the file of rows (copy_name). Sets *name, which the caller frees. */
 static int open_copy(const gw_metrics_file *file, char **name, gw_err *err) {
     enum { MOST = 100 };
-    const char *dot = strrchr(file->path, '.');
-    GW_ASSERT(dot != NULL);
     for (int i = 1; i < MOST; i++) {
-        char number[8] = "";
-        if (i > 1) snprintf(number, sizeof number, "-%d", i);
-        GW_ASSERT_MEMORY(asprintf(name, "%.*s.%s%s%s", (int)(dot - file->path), file->path, file->cut_job,
-                                  number, dot) >= 0);
+        *name = copy_name(file, file->cut_job, i);
         int fd = open(*name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0) return fd;
         if (errno != EEXIST || i + 1 == MOST) gw_fail_errno(err, errno, "cannot make %s", *name);

@@ -385,6 +385,11 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
     if (strcmp(newest->job_name, job->options->job->name) == 0)
         snprintf(go_on, sizeof go_on, "go on from its state by --continue%s%s%s, ", jobs > 1 ? "=@" : "",
                  jobs > 1 ? id : "", jobs > 1 ? ":" : "");
+    const char *steps =
+        best.differ == 1 && strncmp(best.text, "steps=", strlen("steps=")) == 0
+            ? ". --steps is the end of a job, and a part of what it is; to stop for a while there "
+              "is godwit stop"
+            : "";
     bool only_origin = best.differ == 1 && identity != NULL && gw_identity_text_origin(identity, origin);
     if (only_origin)
         gw_fail(err, GW_E_USAGE,
@@ -395,8 +400,8 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
     else
         gw_fail(err, GW_E_USAGE,
                 "%s holds %s (%s). Run the command of that job%s, %sname another --dir, or begin this job "
-                "beside %s by --fresh",
-                directory->path, which, best.text, command, go_on, other_jobs);
+                "beside %s by --fresh%s",
+                directory->path, which, best.text, command, go_on, other_jobs, steps);
     free(identity);
     free(best.text);
     return false;

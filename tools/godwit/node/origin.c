@@ -342,9 +342,16 @@ static bool add_last(search *s, gw_err *err) {
 /* Adds what another peer has named. */
 static bool add_told(search *s, const char *told, gw_err *err) {
     gw_node_origin *origin = add(s);
-    return read_lines(told, origin) ||
-           gw_fail(err, GW_E_INVALID,
-                   "another peer goes on from a state that it names in no known way: %.100s", told);
+    char job[9];
+    if (!read_lines(told, origin))
+        return gw_fail(err, GW_E_INVALID,
+                       "another peer goes on from a state that it names in no known way: %.100s", told);
+    gw_hex(origin->job.bytes, 4, job);
+    gw_log(GW_INFO, "node",
+           "this peer begins again, and goes on from the same state as the others: step %" PRIu64
+           " of job %s (--continue=@STEP would keep it at its own)",
+           origin->step, job);
+    return true;
 }
 
 bool gw_node_origins_find(const gw_run_options *options, gw_directory *directory, const char *told, bool anew,

@@ -736,7 +736,7 @@ static bool parse(int argc, char **argv, parser *p) {
 /* Whether an argument asks argp for help: "-?", or the beginning of --help or --usage. */
 static bool asks_help(const char *arg) {
     size_t length = strlen(arg);
-    if (strcmp(arg, "-?") == 0) return true;
+    if (strcmp(arg, "-?") == 0 || strcmp(arg, "-h") == 0) return true;
     return length > 3 && (strncmp("--help", arg, length) == 0 || strncmp("--usage", arg, length) == 0);
 }
 

@@ -214,8 +214,12 @@ static long lock_holder(int directory_fd) {
 
 static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
     long pid = lock_holder(directory_fd);
+    bool saved = faccessat(directory_fd, "manifests", F_OK, 0) == 0;
     if (pid > 0)
         gw_fail(err, GW_E_PEER, "the peer in %s (process %ld) is starting or ending: ask again", dir, pid);
+    else if (!saved)
+        gw_fail(err, GW_E_NOTFOUND,
+                "no peer runs in %s, and it holds no checkpoint: is it the --dir of a peer?", dir);
     else
         gw_fail(err, GW_E_NOTFOUND,
                 "no peer runs in %s. 'godwit inspect %s' shows the checkpoints there; the same 'godwit run' "

@@ -363,18 +363,26 @@ static void print_above(gw_display *display, gw_async_writer *writer, const char
     pthread_mutex_unlock(&display->lock);
 }
 
+/* Prints a line for people, in several lines where that is a terminal on which it does not fit. */
+static void print_for_people(gw_display *display, gw_async_writer *writer, const char *at, const char *text) {
+    bool terminal = writer == display->out ? display->on_terminal : display->log_on_terminal;
+    char *wrapped = terminal ? gw_wrap(text, terminal_width(), strlen(at)) : NULL;
+    print_above(display, writer, at, wrapped != NULL ? wrapped : text);
+    free(wrapped);
+}
+
 void gw_display_out(gw_display *display, const char *text) {
     print_above(display, display->out, "", text);
 }
 
 void gw_display_err(gw_display *display, const char *text) {
-    print_above(display, display->err, "", text);
+    print_for_people(display, display->err, "", text);
 }
 
 void gw_display_say(gw_display *display, const char *text) {
-    print_above(display, display->out, time_on_stdout(display).at, text);
+    print_for_people(display, display->out, time_on_stdout(display).at, text);
 }
 
 void gw_display_log(gw_display *display, const char *text) {
-    print_above(display, display->err, time_now(!display->log_on_terminal).at, text);
+    print_for_people(display, display->err, time_now(!display->log_on_terminal).at, text);
 }

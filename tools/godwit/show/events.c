@@ -317,6 +317,24 @@ void gw_events_step(gw_events *events, const gw_event_step *step) {
     print_object(events, object);
 }
 
+/* Puts a text in quotes, with its line breaks, tabs, quotes and backslashes as in C, and what else cannot be
+ * printed as '?'. The caller frees the result. */
+static char *quote(const char *text) {
+    static const char special[] = "\n\r\t\"\\", letters[] = "nrt\"\\";
+    char *quoted = malloc(2 * strlen(text) + 3), *to = quoted;
+    GW_ASSERT_MEMORY(quoted != NULL);
+    *to++ = '"';
+    for (; *text != '\0'; text++) {
+        const char *found = strchr(special, *text);
+        if (found != NULL) *to++ = '\\';
+        *to++ = found != NULL ? letters[found - special] : *text;
+    }
+    *to++ = '"';
+    *to = '\0';
+    gw_utf8_make_printable(quoted);
+    return quoted;
+}
+
 void gw_events_sample(gw_events *events, uint64_t step, const char *prompt, const char *text, size_t length) {
     char *clean = gw_utf8(text, length);
     if (clean == NULL) return;
@@ -327,10 +345,9 @@ void gw_events_sample(gw_events *events, uint64_t step, const char *prompt, cons
         gw_json_text(object, "text", clean);
         print_object(events, object);
     } else {
-        for (char *at = clean; *at != '\0'; at++)
-            if (*at == '\n') *at = ' ';
-        gw_utf8_make_printable(clean);
-        say(events, "sample at step %" PRIu64 ": %s", step, clean);
+        char *line = quote(clean);
+        say(events, "sample at step %" PRIu64 ": %s", step, line);
+        free(line);
     }
     free(clean);
 }

@@ -72,7 +72,9 @@ static void look_up(void *context, const struct argp_option *o) {
 }
 
 /* Names by which other programs call what an option here does. */
-static const char *const synonyms[][2] = {{"learning-rate", "lr"}, {"port", "listen"}};
+static const char *const synonyms[][2] = {{"learning-rate", "lr"},        {"port", "listen"},
+                                          {"updates", "epochs"},          {"batch-size", "batch"},
+                                          {"batch-size", "batch-tokens"}, {"output", "to"}};
 
 static void look_up_synonym(void *context, const struct argp_option *o) {
     lookup *l = context;
@@ -107,7 +109,21 @@ static bool complain(const struct argp *argp, int argc, char **argv) {
     return false;
 }
 
+static void look_for_h(void *context, const struct argp_option *o) {
+    *(bool *)context |= o->key == 'h';
+}
+
+/* Takes -h for --help, unless an option has that letter. */
+static void take_short_help(const struct argp *argp, int argc, char **argv) {
+    static char help[] = "--help";
+    bool taken = false;
+    for_each_option(argp, look_for_h, &taken);
+    for (int i = 1; i < argc && !taken && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "-h") == 0) argv[i] = help;
+}
+
 error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *input) {
+    take_short_help(argp, argc, argv);
     if (complain(argp, argc, argv)) exit(argp_err_exit_status);
     return argp_parse(argp, argc, argv, 0, NULL, input);
 }

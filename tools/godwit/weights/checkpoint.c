@@ -396,9 +396,11 @@ const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_J
     return text;
 }
 
-bool gw_checkpoint_is_job(const char *text) {
+const char *gw_checkpoint_job_digits(const char *text) {
+    if (text[0] == 'j') text++;
     size_t length = strlen(text);
-    return length > 0 && length < GW_HASH_TEXT && strspn(text, "0123456789abcdefABCDEF") == length;
+    bool digits = length > 0 && length < GW_HASH_TEXT && strspn(text, "0123456789abcdefABCDEF") == length;
+    return digits ? text : NULL;
 }
 
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {
@@ -411,11 +413,12 @@ void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {
         return;
     if (colon != NULL) {
         *colon = '\0';
-        if (!gw_checkpoint_is_job(at + 1)) {
+        const char *job = gw_checkpoint_job_digits(at + 1);
+        if (job == NULL) {
             *colon = ':';
             return;
         }
-        choice->job = at + 1;
+        choice->job = job;
     }
     choice->step = number;
     *at = '\0';

@@ -14,7 +14,7 @@
 /* The choice of a checkpoint. */
 typedef struct gw_checkpoint_choice {
     const char *job_name; /* the name of its job; NULL = any */
-    const char *job;      /* the first digits of its job's id (gw_checkpoint_is_job); NULL = any job */
+    const char *job;      /* the first digits of its job's id (gw_checkpoint_job_digits); NULL = any job */
     uint64_t step;        /* its step; GW_CHECKPOINT_NEWEST = the newest whole checkpoint */
     bool best;            /* that of the best evaluated state (--keep-best), and no other one */
     gw_client_place
@@ -83,8 +83,9 @@ const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_chec
 
 /* Writes the first 8 hexadecimal digits of a job's id, as `godwit run` shows it. Returns `text`. */
 const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_JOB_TEXT]);
-/* Whether a text can be the beginning of a job's id: 1 to 64 hexadecimal digits. */
-bool gw_checkpoint_is_job(const char *text);
+/* Returns the part of a text that is the beginning of a job's id, 1 to 64 hexadecimal digits: all of it, or
+ * what follows the letter j, which a file of metrics has before it. NULL: the text is neither. */
+const char *gw_checkpoint_job_digits(const char *text);
 /* Splits "@STEP", "@JOB:" or "@JOB:STEP" off a directory's name, unless a file has the whole name, and sets
  * choice->step and choice->job, which points into `dir`. */
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice);

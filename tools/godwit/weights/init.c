@@ -1,6 +1,7 @@
 #include "tools/godwit/weights/init.h"
 
 #include "core/base/log.h"
+#include "core/params.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/file.h"
 
@@ -14,7 +15,10 @@ enum { DIRS = 256 };
 /* Splits `list` at its commas. */
 static bool split_list(char *list, char **dirs, uint32_t *count, gw_err *err) {
     char *rest = list, *dir;
-    for (*count = 0; (dir = strsep(&rest, ",")) != NULL; dirs[(*count)++] = dir)
+    struct stat about;
+    if (stat(list, &about) == 0) rest = NULL; /* a name may have commas */
+    if (rest == NULL) dirs[0] = list;
+    for (*count = rest == NULL; (dir = strsep(&rest, ",")) != NULL; dirs[(*count)++] = dir)
         if (*count == DIRS) return gw_fail(err, GW_E_LIMIT, "more than %d directories", DIRS);
     return true;
 }
@@ -40,17 +44,6 @@ static bool load_model(char *const *dirs, uint32_t count, const gw_checkpoint_ch
     }
     if (err->code == GW_E_USAGE) gw_fail_in(err, "give DIR@JOB: to choose a job");
     return false;
-}
-
-/* Whether a folder holds a model of Hugging Face's libraries. A state directory may hold an exported
- * config.json as well. */
-static bool is_model(const char *path) {
-    char *manifests;
-    if (!gw_safetensors_is_folder(path) || asprintf(&manifests, "%s/manifests", path) < 0) return false;
-    struct stat about;
-    bool state = is_directory(manifests, &about);
-    free(manifests);
-    return !state;
 }
 
 static const char *const shape_names[] = {"layers", "heads", "channels", "context"};
@@ -104,17 +97,41 @@ static bool is_given(const gw_params *params, int i) {
     return gw_param_text(params, shape_names[i]) != NULL;
 }
 
+/* Whether a file holds weights. The config.json beside another file is not its own. */
+static bool is_weights(const char *path) {
+    gw_safetensors file;
+    gw_err ignored;
+    bool good = gw_safetensors_begin(path, &file, &ignored);
+    if (good) gw_safetensors_close(&file);
+    return good;
+}
+
+/* Whether an option that is given is not that of the model. A smaller context takes the first of its
+ * positions. */
+static bool contradicts(const gw_params *params, const uint32_t values[SHAPE]) {
+    for (int i = 0; i < SHAPE - 1; i++) {
+        char own[NUMBER];
+        snprintf(own, sizeof own, "%u", values[i]);
+        if (is_given(params, i) && values[i] != 0 &&
+            !gw_param_is_same(gw_param_text(params, shape_names[i]), own))
+            return true;
+    }
+    return false;
+}
+
 bool gw_init_take_shape(gw_params *params, gw_err *err) {
     const char *init = gw_param_text(params, "init"), *model = gw_param_text(params, "model");
     struct stat about;
     gw_gpt shape;
     uint32_t without[SHAPE];
-    if (init == NULL || stat(init, &about) != 0 || (S_ISDIR(about.st_mode) && !is_model(init))) return true;
+    if (init == NULL || stat(init, &about) != 0) return true;
+    if (S_ISDIR(about.st_mode) ? !gw_model_is_folder(init) : !is_weights(init)) return true;
     if (!gw_gpt_file_shape(init, &shape, err)) return gw_fail_in(err, "--init: %s", init);
     if (model == NULL || strcmp(model, GW_GPT_USUAL) != 0 || !read_shape(params, without, err))
         return model != NULL && strcmp(model, GW_GPT_USUAL) != 0;
     const uint32_t values[SHAPE] = {shape.layers, shape.heads, shape.channels, shape.context};
     bool given = false, same = true;
+    if (contradicts(params, values)) return true; /* the check of the weights names all options that fit */
     for (int i = 0; i < SHAPE; i++) {
         given |= is_given(params, i);
         same &= is_given(params, i) || values[i] == 0 || values[i] == without[i];
@@ -140,9 +157,9 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
     bool good = split_list(copy, dirs, &count, err);
     if (good) gw_checkpoint_choice_cut(dirs[count - 1], &choice);
-    bool from_dirs = good && !is_model(list) && is_directory(dirs[0], &given);
+    bool from_dirs = good && !gw_model_is_folder(list) && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++)
-        if (is_model(dirs[i]))
+        if (gw_model_is_folder(dirs[i]))
             good = gw_fail(
                 err, GW_E_USAGE,
                 "%s holds a model, not checkpoints: give it alone, without other folders and without @STEP",
@@ -154,6 +171,7 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
             good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir: give other directories", dirs[i]);
     }
     if (from_dirs && good) good = load_model(dirs, count, &choice, model, err);
+    if (!from_dirs && good) gw_log(GW_INFO, "init", "the job begins with the weights of --init %s", list);
     free(copy);
     return good || gw_fail_in(err, "--init");
 }

@@ -9,7 +9,8 @@
 /* If the option `init` is a model with a config.json, adds the options of its shape that were not given
  * (layers, heads, channels, context; or the name of a preset with that shape), as if they had been given:
  * they are part of the job's identity. Adds nothing if the options and their defaults give that shape
- * already, or if a --model was chosen. params->list is reallocated. Fails as gw_gpt_file_shape does.
+ * already, if a --model was chosen, or if an option that is given contradicts the shape, which is refused when
+ * the weights are opened. params->list is reallocated. Fails as gw_gpt_file_shape does.
  * Blocks on the disk. */
 bool gw_init_take_shape(gw_params *params, gw_err *err);
 

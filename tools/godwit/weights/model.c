@@ -3,9 +3,12 @@
 #include "core/base/assert.h"
 #include "kernels/host/memory.h"
 #include "kernels/model/gpt/config.h"
+#include "kernels/model/gpt/file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NOWHERE = UINT32_MAX };
 
@@ -112,6 +115,56 @@ bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_checkpoint_ch
     own.job_name = GW_MODEL_JOB;
     *model = (gw_model){0};
     return gw_checkpoint_use(dirs, dir_count, &own, program, load, model, err);
+}
+
+bool gw_model_is_folder(const char *path) {
+    char *manifests;
+    if (!gw_safetensors_is_folder(path) || asprintf(&manifests, "%s/manifests", path) < 0) return false;
+    struct stat about;
+    bool state = stat(manifests, &about) == 0 && S_ISDIR(about.st_mode);
+    free(manifests);
+    return !state;
+}
+
+/* Reads the shape that a folder's config.json names, within the bounds of the job's options. */
+static bool read_folder_shape(const char *path, gw_gpt *gpt, gw_err *err) {
+    gw_gpt shape;
+    if (!gw_gpt_file_shape(path, &shape, err)) return false;
+    const uint32_t values[] = {shape.layers, shape.heads, shape.channels, shape.context};
+    static const char *const names[] = {"layers", "heads", "channels", "context"};
+    enum { SHAPE = sizeof names / sizeof *names };
+    char texts[SHAPE][12];
+    double rate;
+    gw_param list[SHAPE + 1] = {[SHAPE] = {"model", GW_GPT_USUAL}};
+    for (int i = 0; i < SHAPE; i++) {
+        if (values[i] == 0) return gw_fail(err, GW_E_INVALID, "no config.json here tells its %s", names[i]);
+        snprintf(texts[i], sizeof texts[i], "%u", values[i]);
+        list[i] = (gw_param){names[i], texts[i]};
+    }
+    const gw_params params = {.list = list, .count = SHAPE + 1};
+    return gw_gpt_configure(&params, gpt, &rate, err);
+}
+
+/* Checks the shape of the model in a folder, whose weights are open, and makes room for it. */
+static bool prepare_folder(const char *path, const gw_safetensors *file, gw_model *model, gw_err *err) {
+    gw_gpt *gpt = &model->gpt;
+    if (!read_folder_shape(path, gpt, err)) return false;
+    gpt->vocabulary = gw_gpt_file_vocabulary(file);
+    return gw_gpt_file_check(gpt, file, gpt->heads, err) && gw_gpt_file_check_config(gpt, path, err) &&
+           allocate(model, err);
+}
+
+bool gw_model_load_folder(const char *path, gw_model *model, gw_err *err) {
+    gw_safetensors file;
+    *model = (gw_model){0};
+    if (!gw_safetensors_begin(path, &file, err)) return gw_fail_in(err, "%s", path);
+    bool good = prepare_folder(path, &file, model, err);
+    for (uint32_t i = 0; good && i < gw_gpt_parameters(&model->gpt); i++)
+        good = gw_gpt_file_read(&model->gpt, &file, i, 0, elements_of(model, i), model->parameters[i], err);
+    gw_safetensors_close(&file);
+    if (good) return true;
+    gw_model_free(model);
+    return gw_fail_in(err, "%s", path);
 }
 
 void gw_model_free(gw_model *model) {

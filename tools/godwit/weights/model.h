@@ -28,6 +28,12 @@ bool gw_model_shape(const gw_manifest *manifest, gw_gpt *gpt, double *dropout,
  * in the same ways, or as gw_model_shape does. Blocks. */
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                    const char *program, gw_model *model, gw_err *err);
+/* Whether a folder holds a model as Hugging Face's libraries save one, and not checkpoints: a state directory
+ * may hold an exported config.json as well. */
+bool gw_model_is_folder(const char *path);
+/* Reads the model in such a folder. `step` and `job_id` stay 0. Fails as gw_safetensors_open,
+ * gw_gpt_file_shape, gw_gpt_file_check and gw_gpt_file_check_config do. Blocks. */
+bool gw_model_load_folder(const char *path, gw_model *model, gw_err *err);
 void gw_model_free(gw_model *model);
 
 #endif

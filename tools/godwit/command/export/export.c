@@ -92,11 +92,11 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         a->to = arg;
         return 0;
     case KEY_JOB:
-        if (!gw_checkpoint_is_job(arg))
+        a->choice.job = gw_checkpoint_job_digits(arg);
+        if (a->choice.job == NULL)
             argp_error(state,
                        "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
                        arg);
-        a->choice.job = arg;
         return 0;
     case KEY_BEST:
         a->choice.best = true;
@@ -291,6 +291,9 @@ static void report(const job *j, const gw_manifest *manifest, const gw_overflow 
                 s->left_out == 1 ? "" : "s",
                 strcmp(manifest->job_name, "program") == 0 ? "beside the model, such as an optimizer's"
                                                            : "with an optimizer's moments");
+    if (j->model && j->weights != NULL)
+        fprintf(j->report, "beside it: " GW_GPT_CONFIG "%s\n",
+                j->a->tokenizer != NULL ? ", and the files of the tokenizer" : "");
     report_overflow(j, overflow);
     /* the file may be meant for another program, so this is no error */
     if (j->model && j->weights != NULL && strcmp(basename(j->weights), WEIGHTS) != 0)

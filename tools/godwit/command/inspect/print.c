@@ -239,15 +239,22 @@ static void print_best(FILE *out, const gw_manifest *m) {
     fputs("\n", out);
 }
 
-/* Prints the results that a job keeps in its state: tensors of one F64. */
+/* Whether a parameter tells of the state from which the job went on, which has a line of its own. */
+static bool is_of_origin(const char *name) {
+    return strcmp(name, "parent") == 0 || strncmp(name, "parent-", strlen("parent-")) == 0;
+}
+
+/* Prints the results that a job keeps in its state: tensors of one F64. A loss of exactly 0 is one that no
+ * evaluation has computed yet: it is what the state begins with. */
 static void print_results(FILE *out, const gw_inspect_report *report) {
     words list = {.out = out, .head = "results"};
     for (uint32_t i = 0; i < report->manifest->tensor_count; i++) {
         const gw_tensor *tensor = &report->manifest->tensors[i];
         char value[32];
         if (tensor->dtype != GW_F64 || gw_tensor_elements(tensor) != 1) continue;
+        bool computed = report->norms[i].last != 0 || strstr(tensor->name, "loss") == NULL;
         snprintf(value, sizeof value, "%.9g", report->norms[i].last);
-        put_word(&list, tensor->name, report->norms[i].absent == 0 ? value : "?");
+        put_word(&list, tensor->name, report->norms[i].absent > 0 ? "?" : computed ? value : "-");
     }
     end_words(&list);
 }
@@ -260,15 +267,17 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool te
     fprintf(out, "step         %" PRIu64 "\njob          ", m->step);
     print_safe(out, m->job_name, GW_JOB_NAME_BYTES);
     fprintf(out, " (id %s)\nstate        %s\n", id, root);
-    fprintf(out, "             %s, fingerprint %016" PRIx64 "\n", size_text(m->state_bytes, size),
-            m->fingerprint);
+    fprintf(out, "             %s", size_text(m->state_bytes, size));
+    if (m->fingerprint != 0) fprintf(out, ", fingerprint %016" PRIx64, m->fingerprint);
+    fputs("\n", out);
     fprintf(out, "saved        %s", time_text(m->created_ms, when));
     if (m->epoch != 0) fprintf(out, ", in view %" PRIu64, m->epoch);
     fputs("\n", out);
     print_parent(out, "went on from ", m, "\n");
     print_best(out, m);
     words list = {.out = out, .head = "parameters"};
-    for (uint32_t i = 0; i < m->param_count; i++) put_word(&list, m->params[i].name, m->params[i].value);
+    for (uint32_t i = 0; i < m->param_count; i++)
+        if (!is_of_origin(m->params[i].name)) put_word(&list, m->params[i].name, m->params[i].value);
     end_words(&list);
     print_results(out, report);
     if (report->command != NULL) {
