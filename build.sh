@@ -29,8 +29,10 @@ usage: ./build.sh [COMMAND]
 
   (none)     install what is missing, make a release build: build/godwit
   demo       four peers on this machine, two of them killed; under half a minute
-  wheel      make dist/: a wheel for pip install, which has the program, its
-             libraries and the Python module in it, and an sdist
+  wheel [--gpu]
+             make dist/: a wheel for pip install, which has the program, its
+             libraries and the Python module in it, and an sdist. With --gpu the
+             program computes on NVIDIA's GPUs too (with nvcc)
   test       build and run the tests, a short search of all fuzzers among them
   test all   the same, and the suites that take too long for every change;
              before a release
@@ -331,8 +333,10 @@ copy_tree() {
 }
 
 # The wheel is made of the sdist, in folders of its own; its bytes depend on the tree, the system's packages and
-# requirements.txt alone.
+# requirements.txt alone (without --gpu).
 wheel() {
+    export GODWIT_WHEEL_GPU=0
+    if [ "${1-}" = --gpu ]; then GODWIT_WHEEL_GPU=1; fi
     need "${build_packages[@]}" binutils
     local work=$PWD/build-wheel made
     mkdir -p build-wheel
@@ -392,8 +396,11 @@ lab() {
 
 command=${1-build}
 case $command in
-build | demo | wheel | coverage | clean | help)
+build | demo | coverage | clean | help)
     [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
+    ;;
+wheel)
+    [ $# -eq 1 ] || [ "$*" = "wheel --gpu" ] || misused "'wheel' takes no argument but '--gpu'; what is '${*:2}'?"
     ;;
 test | lint)
     [ $# -eq 1 ] || [ "$*" = "$command all" ] || misused "'$command' takes no argument but 'all'; what is '$2'?"
@@ -411,7 +418,7 @@ build)
     say "built build/godwit; try ./build.sh demo, or build/godwit --help"
     ;;
 demo) demo ;;
-wheel) wheel ;;
+wheel) wheel "${2-}" ;;
 test) run_test_command "${2-}" ;;
 lint)
     shift

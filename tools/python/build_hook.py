@@ -1,6 +1,8 @@
 """Builds the program for the Python package, when a wheel is made: pip and ./build.sh wheel call it by hatchling.
 
-The tree is that of the sdist. It needs what ./build.sh needs: on Debian the packages that ./build.sh installs.
+The program computes on processors; with GODWIT_WHEEL_GPU=1 (./build.sh wheel --gpu) it computes on NVIDIA's GPUs too,
+and then its bytes are others each time, as nvcc writes the names of temporary files. The tree is that of the sdist. It
+needs what ./build.sh needs: on Debian the packages that ./build.sh installs.
 """
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def _licences(program: pathlib.Path) -> Dict[str, str]:
     return found
 
 
-class Hook(BuildHookInterface):  # type: ignore[type-arg,misc]
+class Hook(BuildHookInterface):  # type: ignore[type-arg]
     """Puts the program, its headers, manual pages and completions into the wheel, which is one for this platform."""
 
     _folder: Optional["tempfile.TemporaryDirectory[str]"] = None
@@ -96,8 +98,12 @@ class Hook(BuildHookInterface):  # type: ignore[type-arg,misc]
         names = [f"-ffile-prefix-map={place}=." for place in (build, root)]
         environment = {**os.environ, "CFLAGS": " ".join(names), "LDFLAGS": "-Wl,--strip-all"}
         generator: List[str] = ["-G", "Ninja"] if shutil.which("ninja") else []
-        _run("cmake", "-S", root, "-B", build, *generator, "-DCMAKE_BUILD_TYPE=Release", "-DGODWIT_TESTS=OFF",
-             env=environment)  # fmt: skip
+        gpu = os.environ.get("GODWIT_WHEEL_GPU") == "1"
+        said = _run("cmake", "-S", root, "-B", build, *generator, "-DCMAKE_BUILD_TYPE=Release", "-DGODWIT_TESTS=OFF",
+                    f"-DGODWIT_CUDA={'ON' if gpu else 'OFF'}", env=environment)  # fmt: skip
+        lacks = re.search(r"CUDA: not in this build \((.*)\)", said)
+        if lacks is not None:
+            sys.exit(f"a wheel for GPUs cannot be built: {lacks[1]}")
         _run("cmake", "--build", build, "--target", "godwit", "--parallel", str(os.cpu_count() or 1), env=environment)
         _run("cmake", "--install", build, "--prefix", prefix, env=environment)
         return pathlib.Path(prefix)
