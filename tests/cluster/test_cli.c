@@ -219,6 +219,10 @@ Test(cli, the_usage_line_has_the_job_where_it_must_be) {
     static const char any[] = "Usage: godwit run JOB [OPTION...]\n",
                       digits[] = "Usage: godwit run digits [OPTION...]\n";
     cr_expect_eq(strncmp(godwit("run --help").out, any, strlen(any)), 0);
+    outcome help = godwit("run digits --help");
+    const char *own = strstr(help.out, "Options of digits"), *others = strstr(help.out, "This peer and");
+    cr_expect(own != NULL && others != NULL && own < others, "the job's own options come first: %s",
+              help.out);
     cr_expect_eq(strncmp(godwit("run -h").out, any, strlen(any)), 0);
     cr_expect_eq(strncmp(godwit("run digits -h").out, digits, strlen(digits)), 0);
     cr_expect_eq(godwit("status -h").code, 0);

@@ -367,6 +367,7 @@ Test(display, a_terminal_breaks_lines_at_words) {
     cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
     gw_display *display = silent_display();
     gw_display_say(display, line);
+    gw_display_end(display, line);
     gw_display_out(display, "the end");
     cr_assert(gw_display_close(display));
     size_t used = 0;
@@ -375,7 +376,8 @@ Test(display, a_terminal_breaks_lines_at_words) {
         cr_assert_gt(got, 0);
         used += (size_t)got;
     }
-    cr_expect_str_eq(text, "0123456789 0123456789\r\n  0123456789 0123456789\r\nthe end\r\n");
+    cr_expect_str_eq(text, "0123456789 0123456789\r\n  0123456789 0123456789\r\n"
+                           "0123456789 0123456789\r\n  0123456789 0123456789\r\nthe end\r\n");
 }
 
 /* The next output of the shell must not stand behind the live line. */

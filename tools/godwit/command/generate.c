@@ -218,7 +218,7 @@ int gw_generate_main(int argc, char **argv) {
         free(whole);
         return 2;
     }
-    gw_model model;
+    gw_model model = {0};
     gw_err err;
     bool done =
         gw_cpu_class_apply(NULL, whole, &err) && gw_blas_check(&err) && load(&a, argv[0], &model, &err);

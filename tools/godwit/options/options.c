@@ -29,7 +29,14 @@
 
 enum { RUN_KEY = 0x100, JOB_KEY = 0x1000 }; /* argp's keys of row 0, and of the job's option 0 */
 
-typedef enum group { PEERS = 1, WORK, CHECKPOINTS, OUTPUT, EXPERTS, JOB } group;
+typedef enum group {
+    JOB = 0,
+    PEERS,
+    WORK,
+    CHECKPOINTS,
+    OUTPUT,
+    EXPERTS
+} group; /* in the order of the help */
 
 static const char *const titles[] = {[PEERS] = "This peer and the others:",
                                      [WORK] = "The work:",

@@ -379,6 +379,10 @@ void gw_display_err(gw_display *display, const char *text) {
     print_for_people(display, display->err, "", text);
 }
 
+void gw_display_end(gw_display *display, const char *text) {
+    print_for_people(display, display->out, "", text);
+}
+
 void gw_display_say(gw_display *display, const char *text) {
     print_for_people(display, display->out, time_on_stdout(display).at, text);
 }

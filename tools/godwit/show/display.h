@@ -35,6 +35,8 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
  * all but those of gw_display_out, are broken at spaces where they do not fit on a terminal. */
 void gw_display_out(gw_display *display, const char *text);
 void gw_display_err(gw_display *display, const char *text);
+/* Prints the last line of a run, for people, to stdout, above the live line and without the time. */
+void gw_display_end(gw_display *display, const char *text);
 /* Print one line with the time in front: gw_display_say to stdout, for the course of the run (on a
  * terminal without the time, because the reader sees when it comes), gw_display_log to stderr. */
 void gw_display_say(gw_display *display, const char *text);

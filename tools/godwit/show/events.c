@@ -471,7 +471,7 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
         gw_display_err(events->display, gw_names_mark(events->names, text, marked, sizeof marked));
     }
     if (!wants_json(events)) {
-        gw_display_out(events->display, line);
+        gw_display_end(events->display, line);
         return;
     }
     json_t *object = object_of("done");

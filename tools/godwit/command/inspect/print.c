@@ -148,11 +148,12 @@ void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *ca
         print_padded(out, m->job_name, 9);
         fprintf(out, " %s  %s %9s %9s  %s", id, root, size_text(m->state_bytes, size), held,
                 time_text(m->created_ms, when));
-        print_parent(out, ", from ", m, "");
+        fputs("\n", out);
+        print_parent(out, "           from ", m, "\n");
         const char *by;
         double value;
-        if (gw_catalog_is_best(catalog, m, &by, &value)) fprintf(out, ", the best by %s: %.7g", by, value);
-        fputs("\n", out);
+        if (gw_catalog_is_best(catalog, m, &by, &value))
+            fprintf(out, "           the best by %s: %.7g\n", by, value);
     }
     for (uint32_t i = 0; i < catalog->bad_count; i++) fprintf(out, "damaged: %s\n", catalog->bad[i].err.text);
 }
