@@ -14,6 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from flock import Flock, Trouble, bind_life, end_on_signals, run_alone, same_as_alone  # noqa: E402
 from ledger import Ledger  # noqa: E402
+from program_bench import program  # noqa: E402
 from rdma_bench import rdma  # noqa: E402
 from tables import median, row, table, tell_wrongs, wrong  # noqa: E402
 
@@ -562,6 +563,7 @@ TABLES = {
     "corruption": corruption,
     "memory": memory,
     "rdma": rdma,
+    "program": program,
 }
 
 
