@@ -435,7 +435,8 @@ class TorchProgram(Program):
                 arrays[path] = self._array(
                     f"keep:{name}:{path}", tensor, changes, 0, lambda t=tensor.detach().clone(): t  # type: ignore[misc]
                 )
-            held = self._blob(f"keep:{name}", f"the state of keep={name!r}", changes, 0, numbers)
+            room = int(getattr(thing, "godwit_room", 0))  # bytes that its numbers may grow to, where it knows
+            held = self._blob(f"keep:{name}", f"the state of keep={name!r}", changes, 0, numbers, room)
             self._kept.append(_Kept(name, thing, arrays, held))
 
     def _add_sums(self) -> None:
@@ -672,12 +673,16 @@ class TorchProgram(Program):
         jobs.seed_update(self._job.seed, request.step, request.part)
         for optimizer in self._optimizers:
             if any(p.optimizer is optimizer and p.tensor.grad is not None for p in part.parameters):
-                optimizer.step()
+                self._step(optimizer)
         self._take_back(part)
         copy_at = self.layout.copies[self._groups.array.number]
         self._groups.store(self._group_numbers(), self._arenas.own, copy_at)  # the peer compares those of all parts
         for b in part.buffers:
             self._renew(b, request.totals.shards)
+
+    def _step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Makes the optimizer's step; the parameters of the part have their gradients."""
+        optimizer.step()
 
     def _bring(self, p: _Parameter, is_born: bool, numbers: Dict[str, Any], given: bool) -> None:
         """Puts a parameter, its gradient and its optimizer's state to where the step finds and writes them."""
@@ -725,16 +730,20 @@ class TorchProgram(Program):
             if value.data_ptr() != array.next.data_ptr():
                 array.next.copy_(value.detach())
 
-    @staticmethod
-    def _renew(b: _Buffer, shards: int) -> None:
+    def _present_shards(self, shards: int) -> int:
+        """How many of the shards of the update that is computed had samples."""
+        return shards
+
+    def _renew(self, b: _Buffer, shards: int) -> None:
         """The new value of a buffer: S_t and the mean of what the shards have added."""
         assert b.difference is not None
         total, state = b.difference.own, b.array.state
-        if b.difference.dtype == torch.float64:
-            b.array.next.copy_(state.double() + total)
+        present = self._present_shards(shards)
+        if b.difference.dtype == torch.float64:  # the total is divided by all shards
+            b.array.next.copy_(state.double() + (total if present == shards else total * (shards / present)))
             return
-        mean = torch.div(total, shards, rounding_mode="floor")
-        if not torch.equal(mean * shards, total):
+        mean = torch.div(total, present, rounding_mode="floor")
+        if not torch.equal(mean * present, total):
             raise Refused(
                 f"the buffer {b.name} has whole numbers, which the shards change by different amounts; a mean of them is "
                 "no whole number. Make it a float, or a sum of your own in reports="
