@@ -243,10 +243,10 @@ class Course:
                 logged[entry.forked(False)] = value
         return logged
 
-    def _emit(self, metrics: Dict[str, float], step: int) -> None:
-        """Notes what loggers and people are to see when the step is committed."""
+    def _emit(self, metrics: Dict[str, float], step: int, shown: bool = False) -> None:
+        """Notes what loggers, and perhaps people, are to see when the step is committed."""
         if metrics:
-            self.emitted.append([step, {"epoch": self.epoch, **metrics}])
+            self.emitted.append([step, {"epoch": self.epoch, **metrics}, shown])
 
     # Effects, which happen behind the step.
 
@@ -266,11 +266,12 @@ class Course:
 
     def begin(self) -> None:
         """The beginning of the first epoch, before the job."""
-        self._begin_epoch()
+        self._begin_epoch(0)
         self._begin_batch(0)
 
-    def _begin_step(self) -> None:
-        self.effects, self.emitted = [], []
+    def _begin_step(self, step: int) -> None:
+        if step > 0:  # what comes before the job is told behind its first step
+            self.effects, self.emitted = [], []
         self._at_once = {}
 
     def after_update(
@@ -278,7 +279,7 @@ class Course:
     ) -> None:
         """The end of an update."""
         trainer, plan = self._trainer, self._trainer.plan
-        self._begin_step()
+        self._begin_step(u.step)
         trainer.see(u.update + 1, self.epoch)
         is_last = plan.is_last(u.update)
         batches = plan.batches_of(u.update)
@@ -294,7 +295,7 @@ class Course:
             self.call("on_train_batch_end", outputs, Elsewhere(), batch)
         logged.update(self._logged_at_once())
         if trainer.log_every_n_steps > 0 and (u.update + 1) % trainer.log_every_n_steps == 0:
-            self._emit({**logged, **self._rates("step")}, u.update)
+            self._emit(logged, u.update)
         if trainer.validates_after(u.update + 1):
             self.call("on_validation_start")
             self.call("on_validation_epoch_start")
@@ -306,7 +307,7 @@ class Course:
     ) -> None:
         """The end of a validation. One behind the last update that Lightning would not do is only reported."""
         trainer = self._trainer
-        self._begin_step()
+        self._begin_step(u.step)
         trainer.see(u.update, self.epoch)
         if not trainer.validates_after(u.update):
             return
@@ -318,7 +319,7 @@ class Course:
         logged = self._take_validation(totals)
         self.call("on_validation_epoch_end")
         logged.update(self._logged_at_once())
-        self._emit(logged, u.update - 1)
+        self._emit(logged, u.update - 1, True)
         self.call("on_validation_end")
         trainer.validating, trainer.training = False, True
         self._show_metrics(self.metric_sums)
@@ -339,7 +340,7 @@ class Course:
             is_done = is_done or (self.stops and trainer.may_stop(update + 1, self.epoch))
             is_done = is_done or self.epoch == trainer.max_epochs
             if not is_done:
-                self._begin_epoch()
+                self._begin_epoch(update + 1)
         if is_done:
             self.call("on_train_end")
             u.stop = True
@@ -354,7 +355,7 @@ class Course:
         self.call_callbacks("on_train_epoch_end", monitoring=True)
         if is_whole:
             self._step_schedulers("epoch", self.epoch, plateau=True)
-        self._emit({**logged, **self._rates("epoch")}, update)
+        self._emit(logged, update, True)
         self.epoch_sums = {}
         for sums in self.metric_sums.values():
             for name in sums:
@@ -362,10 +363,14 @@ class Course:
         self.epoch += 1
         self._trainer.see(update + 1, self.epoch)
 
-    def _begin_epoch(self) -> None:
+    def _begin_epoch(self, update: int) -> None:
+        self._monitor_rates("epoch", update)
         self.call("on_train_epoch_start")
 
     def _begin_batch(self, update: int) -> None:
+        every = self._trainer.log_every_n_steps
+        if every > 0 and (update + 1) % every == 0:
+            self._monitor_rates("step", update)
         self.call("on_train_batch_start", Elsewhere(), self._trainer.plan.batches_of(update)[0])
 
     # Learning rates.
@@ -391,13 +396,17 @@ class Course:
             with self.hook("lr_scheduler_step", "none"):
                 trainer.module.lr_scheduler_step(config.scheduler, value)
 
-    def _rates(self, interval: str) -> Dict[str, float]:
-        """The learning rates, where a LearningRateMonitor asks for them."""
-        for callback in self._trainer.callbacks:
-            if "LearningRateMonitor" in tables.lightnings_own(callback):
-                if callback.logging_interval in (None, interval):
-                    return optimizers.rates(self._trainer.optimizers[0], self._trainer.lr_scheduler_configs)
-        return {}
+    def _monitor_rates(self, interval: str, update: int) -> None:
+        """Tells the learning rates, where a LearningRateMonitor asks for them."""
+        trainer = self._trainer
+        for callback in trainer.callbacks:
+            if "LearningRateMonitor" not in tables.lightnings_own(callback):
+                continue
+            asked = callback.logging_interval
+            if asked in (None, interval):
+                found = optimizers.rates(trainer.optimizers[0], trainer.lr_scheduler_configs, "any" if asked else interval)
+                self.callback_metrics.update(found)
+                self.emitted.append([update, found, False])
 
 
 def prepare_checkpoints(course: Course, callbacks: List[Any], root: str) -> Dict[str, str]:

@@ -74,7 +74,7 @@ def happen(trainer: "Trainer") -> None:
             write(checkpoint_of(trainer, weights_only), place)
         elif os.path.exists(place):
             os.unlink(place)
-    for step, metrics in course.emitted:
+    for step, metrics, _ in course.emitted:
         for logger in trainer.open_loggers():
             logger.log_metrics(metrics=dict(metrics), step=int(step))
             logger.save()

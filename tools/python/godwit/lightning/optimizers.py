@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch.optim import lr_scheduler
@@ -107,10 +107,26 @@ def _config(one: Any, monitor: Optional[str]) -> SchedulerConfig:
     return found
 
 
-def rates(optimizer: torch.optim.Optimizer, configs: List[SchedulerConfig]) -> dict[str, float]:
-    """The learning rates under the names that LearningRateMonitor gives them."""
-    name = next((c.name for c in configs if c.name is not None), f"lr-{type(optimizer).__name__}")
+def rates(optimizer: torch.optim.Optimizer, configs: List[SchedulerConfig], interval: str) -> Dict[str, float]:
+    """The learning rates under the names that LearningRateMonitor gives them: those of schedulers with this interval,
+    or of all for ``any``."""
+    found: Dict[str, float] = {}
+    kind, count = type(optimizer).__name__, 0
+    for config in configs or [SchedulerConfig(None, interval=interval)]:
+        if config.name is None:
+            count += 1
+        name = config.name if config.name is not None else f"lr-{kind}"
+        if count > 1:
+            name += f"-{count - 1}"
+        if interval in (config.interval, "any"):
+            found.update(_groups(optimizer, name))
+    return found
+
+
+def _groups(optimizer: torch.optim.Optimizer, name: str) -> Dict[str, float]:
     groups = optimizer.param_groups
-    if len(groups) == 1:
-        return {name: float(groups[0]["lr"])}
-    return {f"{name}/pg{number + 1}": float(group["lr"]) for number, group in enumerate(groups)}
+    found: Dict[str, float] = {}
+    for number, group in enumerate(groups):
+        own = group.get("name") or (f"pg{number + 1}" if len(groups) > 1 else "")
+        found[f"{name}/{own}" if own else name] = float(group["lr"])
+    return found

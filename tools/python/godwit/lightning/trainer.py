@@ -811,9 +811,9 @@ class Trainer:
         self._loggers_open = True
         try:
             files.happen(self)
-            if self._shows:
-                for step, metrics in self.course.emitted:
-                    print(f"epoch {metrics['epoch']}, step {step + 1}: {files.line_of(metrics)}", flush=True)
+            for step, metrics, shown in self.course.emitted if self._shows else ():
+                if shown:
+                    print(f"epoch {metrics['epoch']:.0f}, step {step + 1}: {files.line_of(metrics)}", flush=True)
         finally:
             self._loggers_open = False
 
