@@ -60,6 +60,9 @@ class Net(L.LightningModule):
         self.log("val_right", right, on_epoch=True)
         return loss
 
+    def test_step(self, batch, batch_idx):
+        self.log("test_loss", self.step(batch)[0])
+
     def on_train_batch_end(self, outputs, batch, batch_idx):
         if case == "flock":
             deaths.at("once", self.global_step)
@@ -114,6 +117,8 @@ class Data(L.LightningDataModule):
     def val_dataloader(self):
         return DataLoader(self.held, 16)
 
+    test_dataloader = val_dataloader
+
 
 CASES = {
     "none": ({"kind": "none"}, {"gradient_clip_val": 0.3}, {}),
@@ -129,9 +134,6 @@ CASES = {
 of_module, of_trainer, of_data = CASES[case]
 stopping = callbacks.EarlyStopping("val_loss", patience=2)
 keeping = callbacks.ModelCheckpoint(monitor="val_loss", save_top_k=2, save_last=True)
-if package:
-    class Net(Net):  # its base is that of the other package
-        pass
 arguments = {
     "max_epochs": 4, "callbacks": [stopping, keeping, callbacks.LearningRateMonitor()], "log_every_n_steps": 1,
     "default_root_dir": folder, "logger": [loggers.CSVLogger(folder)], **of_trainer,
@@ -160,4 +162,7 @@ print("RESULT", json.dumps({
     "lr": trainer.optimizers[0].param_groups[0]["lr"], "metrics": sorted(trainer.callback_metrics),
 }))  # fmt: skip
 again = Net.load_from_checkpoint(keeping.best_model_path, weights_only=False)
+if how == "godwit" and case != "flock":
+    tested = trainer.test(ckpt_path="best", weights_only=False, verbose=False)[0]["test_loss"]
+    print("TESTED", abs(tested - float(keeping.best_model_score)) < 1e-5)
 print("LOADED", again.hparams.kind, tuple(again.net[0].weight.shape))

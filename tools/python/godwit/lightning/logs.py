@@ -76,8 +76,6 @@ class Metric:
     def check(self) -> None:
         """Refuses states that are no sums."""
         kind = type(self.object).__name__
-        if ".wrappers." in type(self.object).__module__:
-            raise Refused(f"the metric {self.path}: {kind} keeps more than sums: log what it wraps")
         sum_of = sys.modules["torchmetrics.utilities.data"].dim_zero_sum
         for name, default in self.object._defaults.items():
             if not isinstance(default, torch.Tensor) or self.object._reductions[name] is not sum_of:
@@ -121,6 +119,8 @@ def find_metrics(module: torch.nn.Module) -> List[Metric]:
         return []
     found: List[Metric] = []
     for path, child in module.named_modules():
+        if type(child).__module__.startswith("torchmetrics.wrappers"):
+            raise Refused(f"the metric {path}: {type(child).__name__} keeps more than sums: log what it wraps")
         if isinstance(child, package.MetricCollection):
             child._enable_compute_groups = False  # members of a group would share their states
             child._groups_checked = False

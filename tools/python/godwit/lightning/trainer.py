@@ -79,8 +79,14 @@ class _Strategy:
         """Has the file removed when the step is committed."""
         self._trainer.course.remove(path)
 
+    def all_gather(self, *_: Any, **__: Any) -> Any:
+        """Refused: the other processes are not at the same place."""
+        raise Refused("all_gather is called: a shard knows nothing of the others; what is to be added is logged: use self.log")
+
+    reduce = all_gather
+
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"trainer.strategy has no '{name}' in godwit.lightning: shards are added by the flock")
+        raise AttributeError(f"trainer.strategy has no '{name}' in godwit.lightning: the flock adds the shards")
 
 
 class _LoggerElsewhere:
@@ -219,7 +225,7 @@ class Trainer:
 
     # What Lightning's Trainer has, for the module and for callbacks.
 
-    state: Any
+    state: Any = None
     num_devices = world_size = 1
     global_rank = local_rank = node_rank = 0
     is_global_zero = True
@@ -379,6 +385,41 @@ class Trainer:
             raise
         job.run()
         self._end()
+
+    def validate(self, model: Any = None, dataloaders: Any = None, **more: Any) -> Any:
+        """``lightning.Trainer.validate`` on the trained module, in the process that goes on behind ``fit``."""
+        return self._by_lightning("validate", model, dataloaders, more)
+
+    def test(self, model: Any = None, dataloaders: Any = None, **more: Any) -> Any:
+        """``lightning.Trainer.test``, likewise."""
+        return self._by_lightning("test", model, dataloaders, more)
+
+    def predict(self, model: Any = None, dataloaders: Any = None, **more: Any) -> Any:
+        """``lightning.Trainer.predict``, likewise."""
+        return self._by_lightning("predict", model, dataloaders, more)
+
+    def _by_lightning(self, what: str, model: Any, dataloaders: Any, more: Dict[str, Any]) -> Any:
+        if self.state is None or self.state.status != "finished":
+            raise Refused(f"{what}(): one process does it, behind fit(); before, every process of the job would")
+        passed = ("precision", "limit_val_batches", "limit_test_batches", "limit_predict_batches", "inference_mode")
+        own = {name: self._arguments[name] for name in passed if name in self._arguments}
+        other = importlib.import_module(self.root).Trainer(
+            accelerator="cpu", devices=1, logger=self._loggers or False, enable_checkpointing=False,
+            enable_model_summary=False, enable_progress_bar=False, default_root_dir=self.default_root_dir, **own,
+        )  # fmt: skip
+        path = {"best": "best_model_path", "last": "last_model_path"}.get(str(more.get("ckpt_path")))
+        if path is not None:
+            if self.checkpoint_callback is None:
+                raise Refused(f"{what}(ckpt_path={more['ckpt_path']!r}): there is no ModelCheckpoint")
+            more["ckpt_path"] = getattr(self.checkpoint_callback, path)
+        if self.datamodule is not None and dataloaders is None:
+            more.setdefault("datamodule", self.datamodule)
+        try:
+            return getattr(other, what)(self.module if model is None else model, dataloaders, **more)
+        finally:
+            self.module.trainer = self
+            if self.datamodule is not None:
+                self.datamodule.trainer = self
 
     def _job(self, model: Any, train: Any, val: Any, datamodule: Any) -> _Job:
         self._connect(model, datamodule)

@@ -1,0 +1,118 @@
+"""Lightning's modules as jobs: the course of plain Lightning, and one state whatever dies."""
+
+import json
+import os
+import subprocess
+import sys
+
+import peers
+
+sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
+import tap  # noqa: E402
+
+LIT = os.path.join(peers.PROGRAMS, "lit.py")
+TABLES = os.path.join(peers.PROGRAMS, "lit_tables.py")
+EXAMPLE = os.path.join(peers.EXAMPLES, "lit.py")
+
+
+def said(output):
+    """What the program prints: the logger's values by name and step, and the rest of the result."""
+    lines = dict(line.split(" ", 1) for line in output.splitlines() if line.startswith(("METRICS", "RESULT", "LOADED")))
+    values = {}
+    for row in json.loads(lines["METRICS"]):
+        step = int(row.pop("step"))
+        for name, value in row.items():
+            if name != "epoch" or len(row) > 1:
+                values.setdefault((name, step), set()).add(float(value))
+    return values, json.loads(lines["RESULT"]), lines["LOADED"]
+
+
+class Course(peers.Case):
+    """A job of one shard an update makes the steps that lightning.Trainer makes."""
+
+    def folder_of(self, name):
+        path = os.path.join(self.folder, name)
+        os.mkdir(path)
+        return path
+
+    def compare(self, case, within, how="", only=None):
+        """Runs a case by lightning.Trainer and as a job. Values agree within float noise, learning rates exactly."""
+        plain, expected, _ = said(self.alone(LIT, ["plain" + how, case, self.folder_of("plain")]))
+        output = self.alone(LIT, ["godwit" + how, case, self.folder_of("godwit")])
+        self.assertIn("TESTED True", output)
+        godwit, found, loaded = said(output)
+        self.assertEqual(set(plain), set(godwit))
+        for key, values in plain.items():
+            if only is not None and not key[0].startswith(only):
+                continue
+            if key[0].startswith("lr-"):
+                self.assertEqual(values, godwit[key], key)
+                continue
+            for a, b in zip(sorted(values), sorted(godwit[key]), strict=True):
+                self.assertLess(abs(a - b), within * (1 + abs(a)), key)
+        for name in ("epochs", "batches", "step", "waited", "why", "files", "best", "metrics"):
+            self.assertEqual(expected[name], found[name], name)
+        self.assertEqual(expected["lr"], found["lr"])
+        self.assertEqual(loaded.split(" ")[0], case.split(" ")[0])
+        return plain, godwit
+
+    def test_a_plateau_an_early_stop_and_checkpoints_in_double_precision(self):
+        plain, _ = self.compare("plateau", 1e-6)
+        self.assertGreater(len({v for (name, _), values in plain.items() if name.startswith("lr-") for v in values}), 1)
+
+    def test_a_scheduler_by_the_step_and_validations_by_the_batch_of_pytorch_lightning(self):
+        plain, _ = self.compare("step", 3e-5, how=",pytorch_lightning")
+        self.assertEqual(len({v for (name, _), values in plain.items() if name.startswith("lr-") for v in values}), 18)
+
+    def test_two_schedulers_and_accumulated_batches(self):
+        self.compare("two", 0, only="lr-")
+
+
+class SameBytes(peers.Case):
+    def test_a_module_has_one_state_alone_with_workers_and_whatever_dies(self):
+        arguments = ["godwit", "flock", self.folder]
+        alone = self.alone(LIT, arguments)
+        state = peers.state_of(alone)
+        self.assertIsNotNone(state, alone)
+        self.assertEqual(self.state("one", LIT, arguments, ("--workers", "1")), state)
+        places = ["shard 1 2", "shard 5 3", "once 2", "evaluated 4", "once 7"]
+        marks = os.path.join(self.folder, "marks")
+        self.assertEqual(self.state("two", LIT, arguments, ("--workers", "2"), **peers.kills(marks, *places)), state)
+        self.assertEqual(sorted(os.listdir(marks)), sorted(places))
+        with_peer = peers.kills(os.path.join(self.folder, "peer marks"), "peer shard 6 4", "shard 3 6", "evaluated 8")
+        flock = self.flock(LIT, arguments, variables=[with_peer] * 3)
+        ends = [peer.end() for peer in flock]
+        self.assertEqual(sorted(ends), [-9, 0, 0], [p.output for p in flock])
+        for peer, end in zip(flock, ends):
+            if end == 0:
+                self.assertEqual(peers.state_of(peer.output), state)
+
+
+class Tables(peers.Case):
+    def run_tables(self, what):
+        done = subprocess.run(
+            [peers.PYTHON, TABLES, what], env=peers.environment(), text=True, capture_output=True,
+            timeout=peers.LIMIT_S, check=False,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+    def test_each_argument_hook_and_callback_of_lightning_stands_in_a_table(self):
+        self.assertEqual(self.run_tables("complete"), {"arguments": "none", "hooks": "none", "callbacks": "none", "page": "none"})
+
+    def test_what_no_job_can_do_is_refused_by_name(self):
+        found = self.run_tables("refusals")
+        expected = json.loads(found.pop("EXPECTED"))
+        self.assertEqual(set(found), set(expected))
+        for name, words in expected.items():
+            self.assertIn(words, found[name], name)
+            self.assertTrue(found[name].startswith(("Refused: ", "Error: ")), found[name])
+
+    def test_metrics_and_orders_are_those_of_all_samples(self):
+        found = self.run_tables("sums")
+        self.assertGreater(len(found), 10)
+        self.assertEqual({name for name, result in found.items() if result != "same"}, set(), found)
+
+
+if __name__ == "__main__":
+    tap.main(missing=lambda: peers.lacks("torch", "lightning", "pytorch_lightning", "torchmetrics"), what="programs")
