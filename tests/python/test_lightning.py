@@ -88,6 +88,14 @@ class SameBytes(peers.Case):
                 self.assertEqual(peers.state_of(peer.output), state)
 
 
+class Example(peers.Case):
+    def test_the_example_has_one_state_alone_and_with_workers(self):
+        arguments = [self.pictures(), 2]
+        alone = self.alone(EXAMPLE, arguments)
+        self.assertRegex(alone, "after 2 updates: .* are recognized")
+        self.assertEqual(self.state("two", EXAMPLE, arguments, ("--workers", "2")), peers.state_of(alone))
+
+
 class Tables(peers.Case):
     def run_tables(self, what):
         done = subprocess.run(

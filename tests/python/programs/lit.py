@@ -94,7 +94,7 @@ class Net(L.LightningModule):
             return {"optimizer": optimizer, "lr_scheduler": {"scheduler": cycle, "interval": "step"}}
         if kind == "epoch":
             return {"optimizer": optimizer, "lr_scheduler": schedulers.CosineAnnealingLR(optimizer, 4)}
-        plateau = schedulers.ReduceLROnPlateau(optimizer, factor=0.5, patience=0)
+        plateau = schedulers.ReduceLROnPlateau(optimizer, factor=0.5, patience=0, threshold=0.5)
         if kind == "plateau":
             return {"optimizer": optimizer, "lr_scheduler": plateau, "monitor": "val_loss"}
         if kind == "plateau step":
@@ -132,7 +132,7 @@ CASES = {
     "flock": ({"kind": "plateau", "lr": 0.3}, {"shards": 4, "max_epochs": 3, "accumulate_grad_batches": 2}, {"shuffle": True}),
 }  # fmt: skip
 of_module, of_trainer, of_data = CASES[case]
-stopping = callbacks.EarlyStopping("val_loss", patience=2)
+stopping = callbacks.EarlyStopping("val_loss", patience=3, min_delta=0.5 if case == "plateau" else 0.0)
 keeping = callbacks.ModelCheckpoint(monitor="val_loss", save_top_k=2, save_last=True)
 arguments = {
     "max_epochs": 4, "callbacks": [stopping, keeping, callbacks.LearningRateMonitor()], "log_every_n_steps": 1,

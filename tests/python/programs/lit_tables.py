@@ -118,7 +118,7 @@ def attempt(net=None, train=None, val=None, steps=(), **arguments):
         trainer = Trainer(**{"max_epochs": 2, **arguments})
         program = program_of(trainer, net or Net(), loader() if train is None else train, val)
         for update, phase in steps:
-            program.shard(protocol.Shard(update, update, phase, 0, 1))
+            program.shard(protocol.Shard(update, update, phase, update + 1, 0, 1))
     except Exception as error:
         return f"{type(error).__name__}: {error}".replace("\n", " ")
     return "ACCEPTED"
@@ -324,7 +324,7 @@ def metric_sums():
     program = program_of(trainer, net, loader(batch_size=26))
     totals = {}
     for shard in range(3):
-        program.shard(protocol.Shard(0, 0, protocol.Phase.TRAIN, shard, 3))
+        program.shard(protocol.Shard(0, 0, protocol.Phase.TRAIN, 1, shard, 3))
         for path, states in program.states(True).items():
             for name, value in states.items():
                 totals.setdefault(path, {})[name] = totals.get(path, {}).get(name, 0) + value

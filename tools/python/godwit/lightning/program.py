@@ -7,7 +7,7 @@ import torch
 
 from .. import job as jobs, torch_program
 from ..errors import Refused
-from ..protocol import CONSTANT, ONCE_ONLY, After, Part, Phase, Shard, SumFlag, Tensor
+from ..protocol import CONSTANT, ONCE_ONLY, After, Part, Shard, SumFlag, Tensor
 from . import logs
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ class LightningProgram(torch_program.TorchProgram):
         for metric in self._metrics:
             metric.reset()
         super().shard(request)
-        self._trainer.check_attributes("training_step" if request.phase == Phase.TRAIN else "validation_step")
 
     def _contribute(self, training: bool, loss: torch.Tensor, weight: float, reports: Dict[str, Any]) -> None:
         super()._contribute(training, loss, weight, reports)
@@ -161,7 +160,7 @@ class LightningProgram(torch_program.TorchProgram):
             optimizer.state.clear()
         for part in self._parts:
             assert part.born is not None
-            numbers = part.numbers.load(part.numbers.array.state) if part.numbers is not None else {}
+            numbers = part.numbers.load(self._arenas.state) if part.numbers is not None else {}
             for p, is_born in zip(part.parameters, part.born.state.tolist()):
                 if is_born and p.optimizer is not None:
                     state: Dict[str, Any] = {key: array.state for key, array in p.kept.items()}

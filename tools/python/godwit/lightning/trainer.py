@@ -697,12 +697,14 @@ class Trainer:
             content, samples = self.held.fetch(number, batch)
             output = self._validation_output(content, batch, number, samples, "shard")
             loss = self._validation_loss(output)
+            self.check_attributes("validation_step")
             return torch.tensor(0.0 if loss is None else loss * samples, dtype=torch.float64), samples
         piece = self.plan.piece(s.update, s.shard)
         if piece is None:
             return torch.zeros(()), 0
         content = self.plan.source.fetch(piece.epoch, piece.first, piece.end)
         value = self._training_loss(content, piece.batch, piece.samples, "shard")
+        self.check_attributes("training_step")
         # Lightning divides the mean loss of each batch by the number of batches that it accumulates, also where an epoch ends
         # with fewer; the divisor here is the weight of all shards.
         factor = self.plan.weight_of(s.update) / (piece.batch_size * self.plan.accumulate)
