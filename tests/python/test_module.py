@@ -145,6 +145,10 @@ class Import(peers.Case):
         self.assertNotEqual(first.stdout, self.run_python(code, GODWIT_SEED="2").stdout)
         self.assertIn("GODWIT_SEED: 'x' is no number", self.run_python(code, GODWIT_SEED="x").stderr)
 
+    def test_a_library_that_is_missing_is_named(self):
+        code = "import sys\nsys.modules['torch'] = None\nimport godwit.hf"
+        self.assertIn("Error: godwit.hf needs torch, which this Python does not have: pip install", self.run_python(code).stderr)
+
     def test_files_beside_the_script_are_the_programs_own(self):
         script = os.path.join(self.folder, "main.py")
         with open(script, "w") as file:

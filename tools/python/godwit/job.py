@@ -169,6 +169,8 @@ class JobBase:
         self.update_function: Optional[Callable[..., Any]] = None
         self.evaluated_function: Optional[Callable[..., Any]] = None
         self.after_function: Optional[Callable[..., Any]] = None
+        self.lines: Dict[str, str] = {}
+        """Further lines of identity: what else must be equal on all peers, by name."""
 
     def shard(self, function: _Function) -> _Function:
         """Makes a function the job's shard: ``function(s)`` returns the sum of the losses of the shard's samples,

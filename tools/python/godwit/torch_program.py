@@ -473,6 +473,7 @@ class TorchProgram(Program):
             f"{type(self._model).__name__}, {count:,} parameters", "", identity.data_text(s.data),
         )  # fmt: skip
         lines = identity.lines(s.data)
+        lines.update(self._job.lines)
         lines["optimizer"] = ", ".join(type(o).__qualname__ for o in self._optimizers)
         self.description = Description(
             options, [a.tensor for a in self._arrays], [t.tensor for t in self._sums], lines, can_fork()
