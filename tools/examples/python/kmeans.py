@@ -1,7 +1,7 @@
 """k-means on points that are drawn here: a job of NumPy's arrays.
 
-    python kmeans.py [UPDATES]                     on this machine alone
-    godwit run kmeans.py --dir a -- [UPDATES]      on a flock
+    python kmeans.py [UPDATES [POINTS]]                  on this machine alone
+    godwit run kmeans.py --dir a -- [UPDATES [POINTS]]   on a flock
 """
 import sys
 
@@ -10,11 +10,12 @@ import godwit  # before NumPy: it seeds and pins
 import numpy
 from godwit import arrays
 
-CLUSTERS, POINTS, SHARDS = 8, 6000, 12
+CLUSTERS, SHARDS = 8, 12
 
 updates = int(sys.argv[1]) if len(sys.argv) > 1 else 30
+count = int(sys.argv[2]) if len(sys.argv) > 2 else 6000
 truth = numpy.random.normal(size=(CLUSTERS, 2)) * 5
-points = truth[numpy.random.randint(CLUSTERS, size=POINTS)] + numpy.random.normal(size=(POINTS, 2))
+points = truth[numpy.random.randint(CLUSTERS, size=count)] + numpy.random.normal(size=(count, 2))
 first = points[:CLUSTERS].copy()
 job = arrays.Job({"centers": first}, {"total": first, "count": numpy.zeros(CLUSTERS, numpy.int64)}, shards=SHARDS,
                  updates=updates, reports=["distance"])

@@ -1,0 +1,267 @@
+"""Whether each example of a program comes to the same bytes whatever dies: python3 tools/chaos/examples.py [OPTIONS] [NAME...]
+
+The state of each example has one hash, and its exported model has the same bytes
+
+  - under plain Python, without a flock (not where the example is no Python script);
+  - on one peer with one worker, and with two;
+  - on four peers, of which the fourth joins late, while peers and workers are killed at random and started again;
+    then all are stopped, and two go on to the end.
+
+  --kills N      how often a process is killed in a run (default 100): one in five is a peer, the others are workers
+  --seed K       decides which process is killed, and when (default 1)
+  --updates N    updates of an example (default: as many as it needs to be killed so often)
+  --python FILE  the Python of the examples (default python3)
+  --binary PATH  the program (default build/godwit)
+
+Names are those of the files in tools/examples; without one, all that this Python can run are. Exit code 0: all do.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(SOURCE, "tools", "lab")]
+import flock as flocks  # noqa: E402
+from flock import Flock, Trouble, end_on_signals  # noqa: E402
+
+EXAMPLES = os.path.join(SOURCE, "tools", "examples")
+PATIENCE_S = 600
+LEAST_S, MOST_S = 0.05, 0.6  # between two kills
+JOINS_AT, STOPS_AT = 0.4, 0.75  # parts of the kills and of the steps
+
+
+def write_text(folder):
+    """A text without chance in it."""
+    path = os.path.join(folder, "text")
+    words = "the peers of a flock share out a step and the sum of all shards is the same whoever computes".split()
+    with open(path, "w") as file:
+        for i in range(6000):
+            file.write(words[(i * i + 3 * i) % len(words)] + (" " if i % 11 else ".\n"))
+    return path
+
+
+def write_pictures(folder):
+    """Pictures of 8 x 8 points in ten classes, in the files of MNIST."""
+    for name, count in (("train", 600), ("t10k", 200)):
+        pictures = bytes((i * i // 7) % 251 for i in range(count * 64))
+        with open(os.path.join(folder, f"{name}-images-idx3-ubyte"), "wb") as file:
+            file.write(b"\0\0\x08\x03" + struct.pack(">3I", count, 8, 8) + pictures)
+        with open(os.path.join(folder, f"{name}-labels-idx1-ubyte"), "wb") as file:
+            file.write(b"\0\0\x08\x01" + struct.pack(">I", count) + bytes(i % 10 for i in range(count)))
+    return folder
+
+
+@dataclasses.dataclass
+class Example:
+    """`program` is below tools/examples, or a binary of the build; `data` makes what it is given before the updates."""
+
+    program: str
+    updates: int
+    needs: tuple = ()
+    data: object = None
+    more: tuple = ()  # arguments behind the updates
+
+
+KNOWN = {
+    "bytes": Example("python/bytes.py", 150, ("torch",), write_text),
+    "images": Example("python/images.py", 200, ("torch",), write_pictures),
+    "kmeans": Example("python/kmeans.py", 1000, ("numpy",), None, (1200000,)),
+    "logistic": Example("logistic", 600, (), None, (400000,)),
+}
+
+
+class Run:
+    """One example with its files."""
+
+    def __init__(self, name, options, folder):
+        self.example, self.options, self.folder = KNOWN[name], options, folder
+        binary = os.path.abspath(options.binary)
+        self.binary = binary
+        self.is_script = self.example.program.endswith(".py")
+        self.program = os.path.join(EXAMPLES if self.is_script else os.path.dirname(binary), self.example.program)
+        data = [self.example.data(folder)] if self.example.data else []
+        self.arguments = [*data, str(options.updates or self.example.updates), *map(str, self.example.more)]
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("GODWIT_")}
+        self.environment = {**clean, "PYTHONPATH": os.path.join(SOURCE, "tools", "python"), "GODWIT": binary}
+        self.rng = random.Random(f"{name} {options.seed}")
+        self.killed = {"peer": 0, "worker": 0}
+
+    def job(self, peers):
+        """The options of `godwit run`."""
+        python = ["--python", self.options.python] if self.is_script else []
+        return ["program", "--program", self.program, *python, "--args", " ".join(self.arguments), "--peers", str(peers),
+                "--checkpoint-every", "5s", "--probe-interval-ms", "50"]  # fmt: skip
+
+    def flock(self, peers):
+        flock = Flock(self.binary, self.job(peers), self.folder)
+        flock.environment = self.environment
+        return flock
+
+    def plain(self):
+        """The hash under plain Python."""
+        done = subprocess.run([self.options.python, self.program, *self.arguments], env=self.environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S, check=False)  # fmt: skip
+        found = re.search(r"state=([0-9a-f]{64})", done.stdout)
+        if done.returncode != 0 or found is None:
+            raise Trouble(f"plain Python ends with {done.returncode}:\n{done.stdout[-2000:]}")
+        return found[1]
+
+    def model(self, peer):
+        """The bytes of the exported model."""
+        to = os.path.join(self.folder, "model.safetensors")
+        subprocess.run([self.binary, "export", peer.directory, "--to", to, "--force"], check=True, stdout=subprocess.DEVNULL)
+        with open(to, "rb") as file:
+            return file.read()
+
+    def undisturbed(self, workers):
+        """Hash, steps and model of one peer."""
+        with self.flock(1) as flock:
+            peer = flock.add(["--workers", str(workers)])
+            flock.wait_ends([peer], PATIENCE_S)
+            return peer.done["state"], peer.done["steps"], self.model(peer)
+
+    # The flock under kills.
+
+    def strike(self, flock):
+        """Kills a peer, which is started again, or a process of one."""
+        peer = self.rng.choice(flock.living())
+        if self.rng.random() < 0.2 and len(flock.living()) > 1:
+            peer.kill()
+            self.killed["peer"] += 1
+            peer.start()
+            return
+        below = descendants(peer.process.pid)
+        if below:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.rng.choice(below), signal.SIGKILL)
+                self.killed["worker"] += 1
+
+    def look(self, flock):
+        """A peer that has ended although nobody killed it is a fault of its own."""
+        for peer in flock.peers:
+            if peer.ended is not None:
+                raise Trouble(f"peer {peer.number} has ended by itself with {peer.ended}:\n{peer.errors}")
+
+    def under_kills(self, steps):
+        """Hash and model of a flock whose processes are killed."""
+        with self.flock(3) as flock:
+            flock.gather(3, ["--workers", "1"])
+            flock.wait_step(1, PATIENCE_S)
+            for number in range(self.options.kills):
+                if number == int(self.options.kills * JOINS_AT):
+                    flock.add(["--workers", "2"])
+                due = int(steps * STOPS_AT * number / self.options.kills)
+                self.await_step(flock, due)
+                self.look(flock)
+                self.strike(flock)
+                time.sleep(self.rng.uniform(LEAST_S, MOST_S))  # a kill does not wait for what the last one does
+            self.await_step(flock, int(steps * STOPS_AT))
+            resumed = self.stop(flock)
+            for peer in resumed:
+                peer.start()
+            flock.wait_ends(resumed, PATIENCE_S)
+            states = {peer.done["state"] for peer in resumed}
+            if len(states) != 1:
+                raise Trouble(f"two peers come to two states: {states}")
+            return states.pop(), self.model(resumed[0])
+
+    def await_step(self, flock, step):
+        flock.wait(lambda: flock.step() >= step or any(p.ended is not None for p in flock.peers), PATIENCE_S, f"step {step}")
+        self.look(flock)
+
+    def stop(self, flock):
+        """Stops the job on all peers. Returns the two that go on."""
+        whole = [p for p in flock.peers if p.alive]
+        flock.wait(lambda: any(p.view and len(p.view["members"]) == len(whole) for p in whole), PATIENCE_S, "one view")
+        command = [self.binary, "stop", "--no-wait", "--dir", flock.peers[0].directory]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        flock.wait_ends(flock.peers, PATIENCE_S)
+        for peer in flock.peers:
+            if peer.done["event"] == "done" and peer.done.get("outcome") == "done":
+                raise Trouble("the job was done before it was stopped: give it more --updates")
+        return [flock.peers[i] for i in (1, len(flock.peers) - 1)]
+
+
+def descendants(pid):
+    """All processes below a process."""
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                for child in map(int, file.read().split()):
+                    found += [child, *descendants(child)]
+    return found
+
+
+def judge(name, options):
+    """Runs one example in all ways. Returns whether it has one hash and one model."""
+    with tempfile.TemporaryDirectory(prefix="godwit-examples-") as folder:
+        run = Run(name, options, folder)
+        flocks.HERE.environment = run.environment
+        began = time.monotonic()
+        state, steps, model = run.undisturbed(1)
+        found = {"1 worker": (state, model)}
+        if run.is_script:
+            found["plain Python"] = (run.plain(), model)
+        other, _, other_model = run.undisturbed(2)
+        found["2 workers"] = (other, other_model)
+        struck = time.monotonic()
+        found["killed"] = run.under_kills(steps)
+        now = time.monotonic()
+        wrong = [way for way, result in found.items() if result != (state, model)]
+        killed = f"{run.killed['worker']} workers and {run.killed['peer']} peers killed in {now - struck:.0f} s"
+        print(f"{name}: {steps} steps, state {state[:16]}, model of {len(model):,} bytes; {killed}; "
+              + (f"OTHER BYTES: {', '.join(wrong)}" if wrong else f"the same bytes in {len(found)} ways")
+              + f" ({now - began:.0f} s)", flush=True)  # fmt: skip
+        return not wrong
+
+
+def can_run(name, options):
+    code = "import importlib.util, sys; sys.exit(any(importlib.util.find_spec(m) is None for m in sys.argv[1:]))"
+    return subprocess.run([options.python, "-c", code, *KNOWN[name].needs], check=False).returncode == 0
+
+
+def options_of(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--updates", type=int)
+    parser.add_argument("--python", default="python3")
+    parser.add_argument("--binary", default="build/godwit")
+    options = parser.parse_args(arguments)
+    unknown = [name for name in options.names if name not in KNOWN]
+    if unknown:
+        parser.error(f"there is no example {', '.join(unknown)}: they are {', '.join(KNOWN)}")
+    return options
+
+
+def main():
+    options = options_of()
+    end_on_signals()
+    good = True
+    for name in options.names or KNOWN:
+        if not can_run(name, options):
+            print(f"{name}: skipped, as {options.python} lacks {' or '.join(KNOWN[name].needs)}", flush=True)
+            continue
+        try:
+            good &= judge(name, options)
+        except (Trouble, subprocess.SubprocessError) as trouble:
+            print(f"{name}: {trouble}", flush=True)
+            good = False
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
