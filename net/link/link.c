@@ -280,11 +280,13 @@ static uint64_t next_pause(peer *p) {
 static void end_round(peer *p) {
     char text[sizeof p->round_text];
     gw_closed why = p->round_why;
+    gw_fault fault = p->round_fault;
     GW_ASSERT(why != GW_CLOSED_NOT);
     memcpy(text, p->round_text, sizeof text);
     p->round_why = GW_CLOSED_NOT;
+    p->round_fault = GW_FAULT_NONE; /* that of the next round counts for itself */
     pursue_later(p, next_pause(p));
-    report_down(p, why, p->round_fault, text);
+    report_down(p, why, fault, text);
 }
 
 /* Notes that a dial or a connection has failed. The round of dialling has failed when no other connection is
@@ -340,6 +342,7 @@ static void dial(peer *p) {
     gw_err err;
     GW_ASSERT(p->wanted && p->link == NULL && p->addr_count > 0);
     p->round_why = GW_CLOSED_NOT;
+    p->round_fault = GW_FAULT_NONE;
     for (size_t i = 0; i < p->addr_count; i++) dial_one(p, &p->addrs[i]);
     if (p->connections == NULL && !gw_timer_set(p->links->loop, &p->retry, 0, end_empty_round, p, &err))
         gw_log(GW_ERROR, "net/link", "%s", err.text);

@@ -160,8 +160,11 @@ Test(program, forks_of_a_template_die_like_other_workers) {
 }
 
 Test(program, a_template_that_dies_is_replaced) {
-    static const char *const words[] = {"has ended: exit status 3", NULL};
-    survive("forks,fork@0:exit,shard@3:crash", "--workers 1", words);
+    static const char *const words[] = {"signal 9 (Killed); it is started anew", "has ended: exit status 3",
+                                        NULL};
+    survive("forks,describe@0:kill,describe@0:kill,fork@0:exit,fork@0:kill,fork@0:kill,fork@0:kill,fork@0:"
+            "kill,shard@3:crash",
+            "--workers 1", words);
 }
 
 /* Refusals: no peer goes on, and the message says why. */

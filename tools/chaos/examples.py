@@ -37,7 +37,7 @@ from flock import Flock, Trouble, end_on_signals  # noqa: E402
 
 EXAMPLES = os.path.join(SOURCE, "tools", "examples")
 PATIENCE_S = 600
-LEAST_S, MOST_S = 0.05, 0.6  # between two kills
+MOST_S = 0.1  # a kill waits for its step, and then for so long at most
 JOINS_AT, STOPS_AT = 0.4, 0.75  # parts of the kills and of the steps
 
 
@@ -64,20 +64,22 @@ def write_pictures(folder):
 
 @dataclasses.dataclass
 class Example:
-    """`program` is below tools/examples, or a binary of the build; `data` makes what it is given before the updates."""
+    """`data` makes what it is given before the number of updates, `more` is what it is given behind that."""
 
-    program: str
     updates: int
     needs: tuple = ()
     data: object = None
-    more: tuple = ()  # arguments behind the updates
+    more: tuple = ()
 
 
+# A file in tools/examples, or in its folder python.
 KNOWN = {
-    "bytes": Example("python/bytes.py", 150, ("torch",), write_text),
-    "images": Example("python/images.py", 200, ("torch",), write_pictures),
-    "kmeans": Example("python/kmeans.py", 1000, ("numpy",), None, (1200000,)),
-    "logistic": Example("logistic", 600, (), None, (400000,)),
+    "bytes.py": Example(150, ("torch",), write_text),
+    "images.py": Example(200, ("torch",), write_pictures),
+    "kmeans.py": Example(1000, ("numpy",), None, (120000,)),
+    "logistic.py": Example(300, ("numpy",)),
+    "spirals.py": Example(300, ("jax", "optax")),
+    "logistic.c": Example(600, (), None, (100000,)),
 }
 
 
@@ -88,8 +90,10 @@ class Run:
         self.example, self.options, self.folder = KNOWN[name], options, folder
         binary = os.path.abspath(options.binary)
         self.binary = binary
-        self.is_script = self.example.program.endswith(".py")
-        self.program = os.path.join(EXAMPLES if self.is_script else os.path.dirname(binary), self.example.program)
+        self.is_script = name.endswith(".py")
+        self.program = os.path.join(EXAMPLES, "python", name)
+        if not self.is_script:
+            self.program = os.path.join(os.path.dirname(binary), name.removesuffix(".c"))
         data = [self.example.data(folder)] if self.example.data else []
         self.arguments = [*data, str(options.updates or self.example.updates), *map(str, self.example.more)]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("GODWIT_")}
@@ -150,6 +154,8 @@ class Run:
     def look(self, flock):
         """A peer that has ended although nobody killed it is a fault of its own."""
         for peer in flock.peers:
+            if peer.ended == 0 and peer.done:
+                raise Trouble("the job was done before its processes were killed so often: it needs more --updates")
             if peer.ended is not None:
                 raise Trouble(f"peer {peer.number} has ended by itself with {peer.ended}:\n{peer.errors}")
 
@@ -165,7 +171,7 @@ class Run:
                 self.await_step(flock, due)
                 self.look(flock)
                 self.strike(flock)
-                time.sleep(self.rng.uniform(LEAST_S, MOST_S))  # a kill does not wait for what the last one does
+                time.sleep(self.rng.uniform(0, MOST_S))  # a kill hits any moment of a step
             self.await_step(flock, int(steps * STOPS_AT))
             resumed = self.stop(flock)
             for peer in resumed:

@@ -361,6 +361,7 @@ static program_outcome fork_template(program *job, program_process *p, int tie, 
             outcome = lose(&job->first, "FORKED names another process", err);
     }
     p->forked = outcome == PROGRAM_ANSWERED;
+    if (outcome == PROGRAM_LOST) p->lost_kind = job->first.lost_kind; /* it was to be forked from that */
     pthread_mutex_unlock(&job->lock);
     return outcome;
 }

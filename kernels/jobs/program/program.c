@@ -235,6 +235,18 @@ static bool find_alone(program *job, gw_err *err) {
     return fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0 || gw_fail_errno(err, errno, "GODWIT_PROGRAM_FD");
 }
 
+/* Has the first process describe the job. One that somebody kills meanwhile is started anew. */
+static bool describe(program *job, gw_err *err) {
+    enum { TRIES_MOST = 30 };
+    for (int tries = 1;; tries++) {
+        program_outcome outcome = program_first_start(job, err);
+        if (outcome != PROGRAM_LOST || job->first.lost_kind != GW_LOSS_KILLED || tries == TRIES_MOST)
+            return outcome == PROGRAM_ANSWERED;
+        gw_program_description_free(&job->description);
+        gw_log(GW_WARN, program_room, "%s; it is started anew", err->text);
+    }
+}
+
 static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
     program *job = calloc(1, sizeof *job);
     if (job == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the job");
@@ -244,7 +256,7 @@ static bool job_open(const gw_params *params, void **job_out, gw_err *err) {
     job->alone_tie = -1;
     bool good = read_params(params, job, err) && find_alone(job, err) &&
                 (job->keeper = program_keeper_open(job->file, err)) != NULL;
-    if (good && program_first_start(job, err) != PROGRAM_ANSWERED) {
+    if (good && !describe(job, err)) {
         good = false;
         if (err->code == GW_E_PEER) gw_fail_in(err, "%s does not describe a job", job->file);
         program_command_explain(&job->command, err);

@@ -5,7 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STARTS_MOST = 3 }; /* times that a worker is started anew when it dies before it can work */
+enum {
+    STARTS_MOST = 3, /* times that a worker is started which dies before it can work */
+    KILLED_MOST =
+        30, /* times that it is started where somebody kills it, or what it is forked from, before */
+};
 
 #define LEAVE_NS UINT64_C(2000000000)
 
@@ -201,7 +205,8 @@ static program_outcome start(program_slot *slot, program_process *p, gw_err *err
 
 program_outcome program_slot_ready(program_slot *slot, gw_err *err) {
     program_outcome outcome = PROGRAM_ANSWERED;
-    for (int tries = 0; slot->process.serial == 0 && tries < STARTS_MOST; tries++) {
+    int tries = 0, kills = 0;
+    while (slot->process.serial == 0 && tries < STARTS_MOST && kills < KILLED_MOST) {
         program_process p = {.job = slot->job, .process.fd = -1, .tie = -1};
         outcome = start(slot, &p, err);
         if (outcome == PROGRAM_ANSWERED) {
@@ -209,6 +214,7 @@ program_outcome program_slot_ready(program_slot *slot, gw_err *err) {
         } else if (outcome != PROGRAM_LOST) {
             break;
         } else {
+            *(p.lost_kind == GW_LOSS_KILLED ? &kills : &tries) += 1;
             gw_log(GW_WARN, program_room, "a worker could not be started: %s", err->text);
         }
     }

@@ -356,9 +356,12 @@ Test(link, an_address_that_leads_back_here_proves_nothing) {
     pair p;
     open_pair(&p, "1", "1");
     want_the_gone(&p, &p.a.addr, 1);
-    flock_turn_until(p.loop, a_went_down, &p);
-    cr_assert_eq(last_event(&p.a)->why, GW_CLOSED_UNREACHABLE);
-    cr_assert_eq(last_event(&p.a)->fault, GW_FAULT_SELF);
+    for (int round = 0; round < 3; round++) { /* each is reported */
+        flock_turn_until(p.loop, a_went_down, &p);
+        cr_assert_eq(last_event(&p.a)->why, GW_CLOSED_UNREACHABLE);
+        cr_assert_eq(last_event(&p.a)->fault, GW_FAULT_SELF);
+        p.a.downs = 0;
+    }
     close_pair(&p);
 }
 

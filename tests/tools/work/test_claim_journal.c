@@ -193,6 +193,39 @@ Test(claims, a_copy_of_this_peer_on_the_same_machine_stays_out) {
     gw_claim_journal_close(claims);
 }
 
+/* Another peer of the machine starts, whose own file is the one of the other tests. */
+Test(claims, files_of_peers_that_were_killed_go_with_the_next_start_on_the_machine) {
+    gw_shard_death *fell;
+    uint32_t count;
+    char other[GW_PATH_BYTES];
+    snprintf(other, sizeof other, "%s/godwit-computing-%032d", dir, 7);
+    die_computing(false);
+    gw_claim_journal_sweep(dir, kills + 1); /* it may have been killed for lack of memory */
+    cr_assert_eq(access(path(), F_OK), 0);
+    cr_assert_eq(link(path(), other), 0);
+    gw_claim_journal_sweep(dir, kills);
+    cr_assert_eq(access(path(), F_OK), 0, "two names: not a file of ours");
+    cr_assert_eq(unlink(other), 0);
+    if (geteuid() == 0) {
+        cr_assert_eq(chown(path(), 12345, (gid_t)-1), 0);
+        gw_claim_journal_sweep(dir, kills);
+        cr_assert_eq(access(path(), F_OK), 0, "another user's");
+        cr_assert_eq(chown(path(), 0, (gid_t)-1), 0);
+    }
+    cr_assert_eq(rename(path(), other), 0);
+    gw_claim_journal *claims = reopen(&job, 5, 1, &fell, &count);
+    gw_claim_journal_begin(claims, 0, 11, 5);
+    gw_claim_journal_sweep(dir, kills);
+    cr_assert_neq(access(other, F_OK), 0);
+    cr_assert_eq(access(path(), F_OK), 0, "it is in use");
+    gw_claim_journal_close(claims);
+    die_computing(true); /* its next life is to hear of that */
+    gw_claim_journal_sweep(dir, kills);
+    cr_assert_eq(access(path(), F_OK), 0);
+    cr_assert_eq(left_behind(&job, 1, &fell), 2);
+    free(fell);
+}
+
 /* A store into a page of a disk's file waits for that disk. */
 Test(claims, a_folder_on_a_disk_is_refused) {
     char folder[] = "godwit-claims-XXXXXX", text[GW_PATH_BYTES];

@@ -13,9 +13,9 @@ from godwit import arrays
 CLUSTERS, SHARDS = 8, 12
 
 updates = int(sys.argv[1]) if len(sys.argv) > 1 else 30
-count = int(sys.argv[2]) if len(sys.argv) > 2 else 6000
+amount = int(sys.argv[2]) if len(sys.argv) > 2 else 6000
 truth = numpy.random.normal(size=(CLUSTERS, 2)) * 5
-points = truth[numpy.random.randint(CLUSTERS, size=count)] + numpy.random.normal(size=(count, 2))
+points = truth[numpy.random.randint(CLUSTERS, size=amount)] + numpy.random.normal(size=(amount, 2))
 first = points[:CLUSTERS].copy()
 job = arrays.Job({"centers": first}, {"total": first, "count": numpy.zeros(CLUSTERS, numpy.int64)}, shards=SHARDS,
                  updates=updates, reports=["distance"])

@@ -40,6 +40,7 @@ bool gw_recorder_open_claims(gw_recorder *recorder, const gw_peer_id *self, uint
     if (recorder->claims == NULL)
         gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",
                err->text);
+    gw_claim_journal_sweep(GW_CLAIM_JOURNAL_FOLDER, gw_memory_kills());
     return true;
 }
 

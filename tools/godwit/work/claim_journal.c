@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/os/durable.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -17,6 +18,7 @@
 
 /* Indices of places: the shard that this life gave up at, then one place a worker. */
 enum { OWN, OF_WORKERS, MOST_PLACES = (1 << 16) + OF_WORKERS };
+enum { TRIES_MOST = 50, AGAIN_US = 10000 }; /* to lock the file */
 #define MAGIC UINT64_C(0x3364616f62776774)
 
 typedef struct place {
@@ -102,11 +104,14 @@ static gw_shard_death *losses_of(const header *memory, const gw_peer_id *self, u
     return losses;
 }
 
+static const char prefix[] = "godwit-computing-";
+enum { PREFIX_LENGTH = sizeof prefix - 1, HEX_LENGTH = 2 * sizeof(gw_peer_id) };
+
 bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES],
                            gw_err *err) {
     char hex[2 * sizeof self->bytes + 1];
     gw_hex(self->bytes, sizeof self->bytes, hex);
-    return gw_durable_path(path, err, "%s/godwit-computing-%s", folder, hex);
+    return gw_durable_path(path, err, "%s/%s%s", folder, prefix, hex);
 }
 
 /* Every user can write to the folder: anything may lie there under the name. */
@@ -123,12 +128,27 @@ static bool is_ours(int fd, const char *path, size_t *bytes, gw_err *err) {
     return *bytes <= bytes_for(MOST_PLACES) || gw_fail(err, GW_E_CORRUPT, "%s: too large; remove it", path);
 }
 
+/* Whether the path still leads to the open file. */
+static bool is_at(int fd, const char *path) {
+    struct stat file, named;
+    return fstat(fd, &file) == 0 && lstat(path, &named) == 0 && file.st_dev == named.st_dev &&
+           file.st_ino == named.st_ino;
+}
+
+/* Another peer of this machine may be looking at the file, and delete it (gw_claim_journal_sweep): it
+ * holds the lock for a moment only. */
 static bool open_file(gw_claim_journal *claims, size_t *before, gw_err *err) {
-    claims->fd = open(claims->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (claims->fd < 0) return gw_fail_errno(err, errno, "%s", claims->path);
-    if (!is_ours(claims->fd, claims->path, before, err)) return false;
-    if (flock(claims->fd, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno != EWOULDBLOCK) return gw_fail_errno(err, errno, "%s: flock", claims->path);
+    for (int tries = 0; tries < TRIES_MOST; tries++) {
+        claims->fd = open(claims->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (claims->fd < 0) return gw_fail_errno(err, errno, "%s", claims->path);
+        if (!is_ours(claims->fd, claims->path, before, err)) return false;
+        bool locked = flock(claims->fd, LOCK_EX | LOCK_NB) == 0;
+        if (locked && is_at(claims->fd, claims->path)) return true;
+        if (!locked && errno != EWOULDBLOCK) return gw_fail_errno(err, errno, "%s: flock", claims->path);
+        close(claims->fd);
+        claims->fd = -1;
+        if (!locked) usleep(AGAIN_US);
+    }
     return gw_fail(err, GW_E_DENIED,
                    "another process on this machine runs with this peer's identity (it has %s): --dir is a "
                    "copy of its directory; give every peer a --dir of its own",
@@ -172,6 +192,44 @@ gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, 
     renew(claims, job, boot, memory_kills);
     *fell = losses_of(claims->memory, self, fell_count);
     return claims;
+}
+
+/* Sweeping. */
+
+/* Whether the file tells the next life of its peer nothing: of places, only the first one counts where the
+ * life before has not crashed. */
+static bool tells_nothing(int fd, uint64_t memory_kills) {
+    struct {
+        header head;
+        place own;
+    } file;
+    return pread(fd, &file, sizeof file, 0) == (ssize_t)sizeof file && file.head.magic == MAGIC &&
+           file.head.crashed == 0 && file.head.memory_kills == memory_kills && file.head.earlier_count == 0 &&
+           file.own.shard == 0;
+}
+
+static void sweep_one(const char *path, uint64_t memory_kills) {
+    gw_err err;
+    size_t bytes;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (is_ours(fd, path, &bytes, &err) && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_at(fd, path) &&
+        tells_nothing(fd, memory_kills))
+        unlink(path);
+    close(fd);
+}
+
+void gw_claim_journal_sweep(const char *folder, uint64_t memory_kills) {
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    DIR *files = opendir(folder);
+    for (const struct dirent *file = files != NULL ? readdir(files) : NULL; file != NULL;
+         file = readdir(files)) {
+        const char *name = file->d_name;
+        bool named = strncmp(name, prefix, PREFIX_LENGTH) == 0 && strlen(name) == PREFIX_LENGTH + HEX_LENGTH;
+        if (named && gw_durable_path(path, &err, "%s/%s", folder, name)) sweep_one(path, memory_kills);
+    }
+    if (files != NULL) closedir(files);
 }
 
 static void remove_if_empty(gw_claim_journal *claims) {

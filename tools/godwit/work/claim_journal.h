@@ -36,6 +36,12 @@ typedef struct gw_claim_journal gw_claim_journal;
 gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, const gw_peer_id *self,
                                         uint64_t boot, uint32_t workers, uint64_t memory_kills,
                                         gw_shard_death **fell, uint32_t *fell_count, gw_err *err);
+/* Deletes the files in `folder` of this user's peers that were killed and have nothing to tell their next
+ * lives: their processes have ended, as nobody holds the files' locks, without a fault of their own, and the
+ * kernel has killed no process for lack of memory since they began. Files that cannot be read, are of another
+ * format or of another user stay.
+ * */
+void gw_claim_journal_sweep(const char *folder, uint64_t memory_kills);
 /* The path of the file. It has the peer's id, so that the next life finds it. */
 bool gw_claim_journal_path(const char *folder, const gw_peer_id *self, char path[GW_PATH_BYTES], gw_err *err);
 /* Drops the shards of earlier lives: they are recorded on disk, or are of no use. NULL is allowed. */
