@@ -152,7 +152,8 @@ Test(plot, a_million_rows_take_no_more_memory_than_some_thousand, .disabled = SA
               strstr(script, "\n1000000 3\n") != NULL);
 }
 
-/* The picture of one run does not take the place of another one's, and shows its name. */
+/* The picture of one run does not take the place of another one's, and shows its name. No line leads over steps that
+ * the file lacks. */
 Test(plot, a_picture_is_named_after_its_file_and_shows_a_range) {
     const char keep[] = "#!/bin/sh\ncat >script; printf '\\211PNG\\r\\nIEND'\n";
     static char script[20000];
@@ -165,7 +166,7 @@ Test(plot, a_picture_is_named_after_its_file_and_shows_a_range) {
     cr_assert_str_eq(text, "m3.png: 1 curve\n");
     script[read_picture("script", script, sizeof script - 1)] = '\0';
     cr_assert(strstr(script, "set title 'm3.csv'\n") != NULL &&
-                  strstr(script, "<< END\n11 2\n20 3\nEND\n") != NULL,
+                  strstr(script, "<< END\n11 2\n\n20 3\nEND\n") != NULL,
               "%s", script);
     cr_assert_eq(plot("PATH=.:$PATH", "runs/m3.csv \"it's.csv\""), 0, "%s", text);
     cr_assert_str_eq(text, "m3-and-1-more.png: 2 curves\n");

@@ -55,6 +55,10 @@ static void open_shop(void) {
     snprintf(folder, sizeof folder, "%s/names", fuzz_folder());
     GW_ASSERT(mkdir(folder, 0700) == 0);
     shop.server.engine = &shop.engine;
+    shop.server.history = gw_history_open(&err);
+    GW_ASSERT(shop.server.history != NULL);
+    for (uint64_t step = 1; step <= STEP; step++)
+        gw_history_add(shop.server.history, &(gw_past_step){.step = step, .report = "loss=1"});
     shop.engine.device = &device;
     shop.engine.state.valid = true;
     shop.engine.state.step = STEP;

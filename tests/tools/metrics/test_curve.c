@@ -3,11 +3,11 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-enum { MILLION = 1000000, LOW = 123456, HIGH = 876543 };
+enum { MILLION = 1000000, LOW = 123456, HIGH = 876543, GAP = 654321 };
 
 static void add(gw_curve *curve, double x, double y) {
     gw_err err;
-    cr_assert(gw_curve_add(curve, x, y, &err), "%s", err.text);
+    cr_assert(gw_curve_add(curve, x, y, x == GAP, &err), "%s", err.text);
 }
 
 /* Returns all points that are left; the caller frees. */
@@ -35,7 +35,7 @@ Test(curve, of_a_million_points_the_ends_and_the_extremes_stay) {
     gw_curve curve = {0};
     for (uint32_t i = 0; i < MILLION; i++)
         add(&curve, i, i == LOW ? -5.0 : i == HIGH ? 9.0 : (i & 1) + 1e-6 * i);
-    uint32_t count, low = 0, high = 0;
+    uint32_t count, low = 0, high = 0, gaps = 0;
     gw_curve_point *all = left_of(&curve, &count);
     cr_assert(curve.points == MILLION && curve.bin_count > GW_CURVE_BINS / 2 && count > GW_CURVE_BINS);
     cr_assert(all[0].number == 0 && all[count - 1].number == MILLION - 1);
@@ -43,8 +43,10 @@ Test(curve, of_a_million_points_the_ends_and_the_extremes_stay) {
         cr_assert(all[i].x == (double)all[i].number && (i == 0 || all[i].number > all[i - 1].number));
         low += all[i].number == LOW && all[i].y == -5.0;
         high += all[i].number == HIGH && all[i].y == 9.0;
+        gaps += all[i].apart;
+        cr_assert(!all[i].apart || (all[i].number >= GAP && all[i].number < GAP + curve.bin_width));
     }
-    cr_assert(low == 1 && high == 1);
+    cr_assert(low == 1 && high == 1 && gaps == 1);
     free(all);
     gw_curve_free(&curve);
 }

@@ -49,6 +49,16 @@ Test(metrics_table, csv) {
     gw_metrics_table_free(&table);
 }
 
+/* A step without the number that is drawn breaks no line, as evaluations stand between updates. */
+Test(metrics_table, no_line_leads_over_rows_that_are_missing) {
+    write_text("a.csv", "step,loss\n1,5\n2,\n3,4\n7,\n8,2\n9,1\n");
+    gw_metrics_table table = read_table("step", false);
+    const gw_curve *loss = curve_of(&table, "loss"), *step = curve_of(&table, "step");
+    for (uint32_t i = 0; i < 4; i++) cr_expect_eq(loss->bins[i].first.apart, i == 2, "%u", i);
+    for (uint32_t i = 0; i < 6; i++) cr_expect_eq(step->bins[i].first.apart, i == 3, "%u", i);
+    gw_metrics_table_free(&table);
+}
+
 Test(metrics_table, lines_of_json) {
     write_text("a.jsonl", "{\"step\":1,\"note\":\"x\"}\n{\"step\":2,\"loss\":0.5}\n{\"st");
     gw_metrics_table table = read_table("step", false);

@@ -31,12 +31,15 @@ static void setup(void) {
     scratch_open();
     engine.device = &device;
     server.job_id = (gw_hash){{RIG_JOB}};
+    server.history = gw_history_open(&err);
+    cr_assert_not_null(server.history);
     cr_assert_eq(pthread_rwlock_init(&engine.state.lock, NULL), 0);
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &server.store, &err), "%s", err.text);
 }
 
 static void teardown(void) {
     gw_store_close(server.store);
+    gw_history_close(server.history);
     pthread_rwlock_destroy(&engine.state.lock);
     scratch_close();
 }
@@ -92,6 +95,64 @@ Test(fetch, a_manifest_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
     uint64_t length;
     cr_assert_eq(look_up(&name, &bytes, &length), GW_OP_UNAVAILABLE);
     cr_assert_eq(served(10, &other), 0, "another's is");
+}
+
+static void make_step(uint64_t step) {
+    gw_past_step one = {.step = step, .evaluates = step % 2 == 0, .time = 1e9, .ms = 0.5, .members = 3};
+    snprintf(one.report, sizeof one.report, "loss=%lu", step);
+    gw_history_add(server.history, &one);
+}
+
+/* Asks for the steps after `after` up to `last`, and expects those from `first` on. */
+static void expect_steps(uint64_t after, uint64_t last, uint64_t first) {
+    gw_fetch_provider provider = gw_server_provider(&server);
+    const gw_hash name = gw_history_name(after, last);
+    const void *bytes;
+    uint64_t length;
+    gw_reader reader;
+    gw_past_step one;
+    char report[32];
+    cr_assert(provider.in_memory(provider.context, &name));
+    gw_op_status status = look_up(&name, &bytes, &length);
+    if (first > last) {
+        cr_assert_eq(status, GW_OP_NOTFOUND);
+        return;
+    }
+    cr_assert_eq(status, GW_OP_OK);
+    cr_assert(gw_history_read_begin(&reader, bytes, length));
+    while (gw_history_read(&reader, &one)) {
+        snprintf(report, sizeof report, "loss=%lu", first);
+        cr_assert_eq(one.step, first, "%lu instead of %lu", one.step, first);
+        cr_assert_str_eq(one.report, report);
+        cr_assert_eq(one.evaluates, first % 2 == 0);
+        cr_assert(one.members == 3 && one.ms == 0.5);
+        first++;
+    }
+    cr_assert(gw_reader_done(&reader));
+    cr_assert_eq(first, last + 1);
+    for (uint64_t cut = 1; cut < 60 && cut < length;
+         cut++) { /* bytes that were cut off make no step of their own */
+        cr_assert(gw_history_read_begin(&reader, bytes, length - cut));
+        uint64_t read = 0;
+        while (gw_history_read(&reader, &one)) read = one.step;
+        cr_assert_lt(read, last + (cut == 0));
+    }
+    provider.release(provider.context, bytes, length);
+}
+
+Test(fetch, the_last_steps_are_told_to_peers_that_did_not_make_them) {
+    expect_steps(0, 10, 11);
+    for (uint64_t step = 1; step <= 10; step++) make_step(step);
+    expect_steps(0, 10, 1);
+    expect_steps(7, 9, 8);
+    expect_steps(10, 12, 13);
+    make_step(5); /* the state went back */
+    expect_steps(0, 5, 1);
+    expect_steps(5, 10, 11);
+    make_step(9); /* steps between are missing */
+    expect_steps(0, 9, 9);
+    for (uint64_t step = 10; step <= 2 * GW_HISTORY_STEPS; step++) make_step(step);
+    expect_steps(0, 2 * GW_HISTORY_STEPS, GW_HISTORY_STEPS + 1);
 }
 
 Test(fetch, a_damaged_manifest_is_none) {

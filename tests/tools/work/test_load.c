@@ -283,6 +283,8 @@ static uint64_t lay_out(gw_layout_tensor of[2], uint64_t first_bytes, uint64_t b
 
 /* Runs a load; the caller frees its mail. */
 static void load_from_donors(void) {
+    loader.history = gw_history_open(&err);
+    cr_assert_not_null(loader.history);
     static const gw_device_ops ops = {.state_write = write_state};
     gw_peer_id donors[PEERS] = {{{0}}, {{1}}, {{2}}};
     device.ops = &ops;
@@ -295,6 +297,7 @@ static void load_from_donors(void) {
     pthread_rwlock_init(&engine.state.lock, NULL);
     gw_loader_begin(&loader, &(gw_view){0}, &action);
     pthread_rwlock_destroy(&engine.state.lock);
+    gw_history_close(loader.history);
 }
 
 /* After the last chunk of a large state there is still much to do, and the flock waits for it. */

@@ -158,7 +158,8 @@ static void put_points(const drawing *d, const gw_metrics_table *table, const gw
         gw_curve_point points[GW_CURVE_BIN_POINTS];
         uint32_t count = gw_curve_bin_points(&curve->bins[b], points);
         for (uint32_t i = 0; i < count; i++)
-            fprintf(out, "%.12g %.9g\n", (points[i].x - zero) / unit, points[i].y);
+            fprintf(out, "%s%.12g %.9g\n", points[i].apart ? "\n" : "", (points[i].x - zero) / unit,
+                    points[i].y);
     }
     fputs("END\n", out);
 }

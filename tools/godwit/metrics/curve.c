@@ -4,10 +4,14 @@
 
 /* Joins a bin with the next one. */
 static gw_curve_bin join(const gw_curve_bin *one, const gw_curve_bin *next) {
-    return (gw_curve_bin){.first = one->first,
-                          .last = next->last,
-                          .lowest = next->lowest.y < one->lowest.y ? next->lowest : one->lowest,
-                          .highest = next->highest.y > one->highest.y ? next->highest : one->highest};
+    gw_curve_bin both = {.first = one->first,
+                         .last = next->last,
+                         .lowest = next->lowest.y < one->lowest.y ? next->lowest : one->lowest,
+                         .highest = next->highest.y > one->highest.y ? next->highest : one->highest};
+    bool within = one->first.number < one->last.number && one->last.apart;
+    both.last.apart |= within || next->first.apart;
+    both.lowest.apart = both.highest.apart = false;
+    return both;
 }
 
 static void halve(gw_curve *curve) {
@@ -17,13 +21,13 @@ static void halve(gw_curve *curve) {
     curve->bin_width *= 2;
 }
 
-bool gw_curve_add(gw_curve *curve, double x, double y, gw_err *err) {
+bool gw_curve_add(gw_curve *curve, double x, double y, bool apart, gw_err *err) {
     if (curve->bins == NULL) {
         curve->bins = calloc(GW_CURVE_BINS, sizeof *curve->bins);
         curve->bin_width = 1;
     }
     if (curve->bins == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a curve");
-    const gw_curve_point point = {x, y, curve->points};
+    const gw_curve_point point = {x, y, curve->points, apart};
     const gw_curve_bin alone = {point, point, point, point};
     bool full = curve->points == curve->bin_count * curve->bin_width; /* the last bin is full, too */
     if (full && curve->bin_count == GW_CURVE_BINS) halve(curve);
@@ -40,8 +44,12 @@ uint32_t gw_curve_bin_points(const gw_curve_bin *bin, gw_curve_point points[GW_C
     const gw_curve_point all[GW_CURVE_BIN_POINTS] = {bin->first, falls ? bin->highest : bin->lowest,
                                                      falls ? bin->lowest : bin->highest, bin->last};
     uint32_t count = 0;
-    for (uint32_t i = 0; i < GW_CURVE_BIN_POINTS; i++)
-        if (count == 0 || all[i].number > points[count - 1].number) points[count++] = all[i];
+    for (uint32_t i = 0; i < GW_CURVE_BIN_POINTS; i++) {
+        if (count == 0 || all[i].number > points[count - 1].number)
+            points[count++] = all[i];
+        else
+            points[count - 1].apart |= all[i].apart;
+    }
     return count;
 }
 

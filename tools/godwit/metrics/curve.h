@@ -14,6 +14,8 @@ enum { GW_CURVE_BINS = 2048, GW_CURVE_BIN_POINTS = 4 };
 typedef struct gw_curve_point {
     double x, y;
     uint64_t number; /* the point's number in the order of addition, from 0 */
+    bool
+        apart; /* points are missing before it, or before a point of its bin that is not kept: no line leads to it */
 } gw_curve_point;
 
 typedef struct gw_curve_bin {
@@ -28,8 +30,8 @@ typedef struct gw_curve {
     gw_curve_bin *bins; /* GW_CURVE_BINS entries; NULL = there is no point yet */
 } gw_curve;
 
-/* Adds a point; x need not rise. Fails with GW_E_NOMEM. */
-bool gw_curve_add(gw_curve *curve, double x, double y, gw_err *err);
+/* Adds a point; x need not rise. `apart`: points are missing before it. Fails with GW_E_NOMEM. */
+bool gw_curve_add(gw_curve *curve, double x, double y, bool apart, gw_err *err);
 
 /* Writes the points that a bin has kept, in the order of addition; returns how many. */
 uint32_t gw_curve_bin_points(const gw_curve_bin *bin, gw_curve_point points[GW_CURVE_BIN_POINTS]);

@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "tools/godwit/thread/helper.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct gw_metrics {
     gw_helper *helper;
     atomic_uint waiting;
     atomic_ullong left_out; /* rows left out since the last row that was written */
+    uint64_t last;          /* step of the last row that the file had at the beginning; 0: none */
     bool warned;            /* used by the helper's thread only: the last row could not be written */
 };
 
@@ -40,7 +42,14 @@ gw_metrics *gw_metrics_open(const char *path, gw_err *err) {
 }
 
 bool gw_metrics_begin(gw_metrics *metrics, const char *job, uint64_t first_step, bool fresh, gw_err *err) {
-    return gw_metrics_file_begin(&metrics->file, job, first_step, fresh, err) || gw_fail_in(err, "--metrics");
+    if (!gw_metrics_file_begin(&metrics->file, job, first_step, fresh, err))
+        return gw_fail_in(err, "--metrics");
+    metrics->last = metrics->file.last;
+    return true;
+}
+
+uint64_t gw_metrics_last(const gw_metrics *metrics) {
+    return metrics->last;
 }
 
 void gw_metrics_close(gw_metrics *metrics) {
@@ -54,6 +63,12 @@ static void write_row(void *context) {
     task *t = context;
     gw_metrics *metrics = t->metrics;
     gw_err err;
+    uint64_t last = metrics->file.last;
+    if (last > 0 && t->row.step > last + 1 && atomic_load(&metrics->left_out) == 0)
+        gw_log(GW_INFO, "metrics",
+               "%s has no rows of the steps %" PRIu64 " to %" PRIu64
+               ": this peer did not make them, and the others do not remember them",
+               metrics->file.path, last + 1, t->row.step - 1);
     if (!gw_metrics_file_add(&metrics->file, &t->row, &err)) {
         if (!metrics->warned)
             gw_log(GW_WARN, "metrics", "%s; the job goes on, and rows will be missing", err.text);

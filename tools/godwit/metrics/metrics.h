@@ -13,6 +13,8 @@ typedef struct gw_metrics gw_metrics;
 gw_metrics *gw_metrics_open(const char *path, gw_err *err);
 /* Calls gw_metrics_file_begin, before the first row. */
 bool gw_metrics_begin(gw_metrics *metrics, const char *job, uint64_t first_step, bool fresh, gw_err *err);
+/* The step of the last row that the file had then; 0: it had none. */
+uint64_t gw_metrics_last(const gw_metrics *metrics);
 /* Writes the rows that wait, and ends the thread. NULL is allowed. */
 void gw_metrics_close(gw_metrics *metrics);
 

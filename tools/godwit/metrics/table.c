@@ -15,6 +15,8 @@ typedef struct reading {
     const gw_metrics_range *range;
     char *line;
     size_t line_room;
+    double step;                  /* in the last row; NAN = it has none */
+    bool apart[GW_TABLE_COLUMNS]; /* rows are missing since the last point of this column */
     double row[GW_TABLE_COLUMNS]; /* NAN = the cell is empty, or no number */
 } reading;
 
@@ -43,17 +45,24 @@ static bool is_in_range(const reading *r) {
     return step >= r->range->first && step <= r->range->last;
 }
 
-static bool add_row(const reading *r, gw_err *err) {
+static bool add_row(reading *r, gw_err *err) {
     gw_metrics_table *table = r->table;
-    uint32_t column = gw_metrics_table_column(table, r->range->x);
+    uint32_t column = gw_metrics_table_column(table, r->range->x),
+             steps = gw_metrics_table_column(table, "step");
     double x = column != UINT32_MAX ? r->row[column] : (double)NAN;
+    double step = steps != UINT32_MAX ? r->row[steps] : (double)NAN;
+    /* Rows of steps are missing that this peer did not make and nobody remembered. */
+    if (step > r->step + 1)
+        for (uint32_t c = 0; c < table->columns; c++) r->apart[c] = true;
+    r->step = step;
     table->rows++;
     if (isnan(table->first_x)) table->first_x = x;
     if (!is_in_range(r)) return true;
     for (uint32_t c = 0; c < table->columns && !isnan(x); c++) {
         double y = r->row[c];
         if (isnan(y) || (r->range->positive && y <= 0.0)) continue;
-        if (!gw_curve_add(&table->curve[c], x, y, err)) return false;
+        if (!gw_curve_add(&table->curve[c], x, y, r->apart[c], err)) return false;
+        r->apart[c] = false;
     }
     return true;
 }
@@ -142,7 +151,7 @@ bool gw_metrics_table_read(const char *path, const gw_metrics_range *range, gw_m
     FILE *in = fopen(path, "re");
     if (in == NULL && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no file %s", path);
     if (in == NULL) return gw_fail_errno(err, errno, "cannot open %s", path);
-    reading r = {.table = table, .range = range};
+    reading r = {.table = table, .range = range, .step = NAN};
     bool good = read_lines(&r, format, in, err) || gw_fail_in(err, "%s", path);
     fclose(in);
     free(r.line);

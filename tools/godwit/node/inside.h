@@ -92,6 +92,7 @@ struct gw_node {
     gw_store *store;
     gw_fetcher fetcher;
     gw_server server;
+    gw_history *history;
     gw_loader loader;
     gw_mirror *mirror; /* NULL = no --keep-best */
     gw_reduction reduction;

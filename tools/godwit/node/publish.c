@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/base/utf8.h"
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
 
@@ -55,48 +56,100 @@ static bool ends_evaluation(const gw_node_job *job, uint64_t step, gw_phase phas
     return next != GW_EVALUATE;
 }
 
-static void step_done(gw_publisher *p, const gw_action *action) {
+/* What is known of the step that was applied last: it is shown once it is committed, and before another one is
+ * applied. */
+static gw_past_step describe(const gw_publisher *p, uint64_t step, const char *report) {
     const gw_node_job *job = p->of.job;
-    gw_shown_steps *steps = &p->steps;
-    uint64_t now = gw_now_ns(), steps_done = action->step + 1;
-    uint64_t took = steps->committed_ns ? now - steps->committed_ns : 0;
-    uint64_t computed = gw_workers_done(p->of.engine->workers);
     gw_phase phase;
-    uint32_t shards = job->options->job->shards(job->instance, action->step, &phase);
-    steps->committed_ns = now;
-    steps->members = action->notice.committed.members;
-    /* No other step is applied before this one is shown. */
-    memcpy(steps->report, steps->applied, sizeof steps->report);
+    uint64_t since = p->steps.committed_ns;
+    gw_past_step one = {.step = step + 1,
+                        .time = gw_wall_s(),
+                        .ms = since != 0 ? (double)(gw_now_ns() - since) / 1e6 : 0, /* the shortest decimal */
+                        .shards = job->options->job->shards(job->instance, step, &phase)};
+    one.evaluates = phase == GW_EVALUATE;
+    one.evaluated = ends_evaluation(job, step, phase);
+    snprintf(one.report, sizeof one.report, "%s", report);
+    return one;
+}
+
+/* Shows a committed step. `event` has what this peer has done in it. */
+static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *event) {
+    gw_shown_steps *steps = &p->steps;
+    memcpy(steps->report, one->report, sizeof steps->report);
     gw_key_values_keep(steps->latest, steps->report);
-    if (phase == GW_EVALUATE && steps->report[0] != '\0') {
+    if (one->evaluates && steps->report[0] != '\0') {
         memcpy(steps->evaluation, steps->report, sizeof steps->evaluation);
-        steps->evaluation_step = steps_done;
+        steps->evaluation_step = one->step;
     }
+    event->step = one->step;
+    event->phase = one->evaluates ? "evaluate" : "train";
+    event->ms = one->ms;
+    event->members = one->members;
+    event->shards = one->shards;
+    event->fingerprint = one->fingerprint;
+    event->evaluated = one->evaluated;
+    event->report = steps->report;
+    /* A process that has just begun shows people no steps of the time before it. */
+    if (!event->fetched || steps->shown > 0) gw_events_step(p->of.console->events, event);
+    gw_metrics_row row = {.step = one->step,
+                          .phase = event->phase,
+                          .time = one->time,
+                          .ms = one->ms,
+                          .members = one->members,
+                          .shards = one->shards,
+                          .report = steps->report};
+    gw_metrics_add(p->of.metrics, &row);
+}
+
+/* Notes that all steps up to this one have been shown. Where neither events nor the file has any, a state that
+ * is fetched needs no steps before it. */
+static void set_shown(gw_publisher *p, uint64_t step) {
+    p->steps.shown = step;
+    gw_history_set_known(p->of.history, step);
+}
+
+/* Shows the steps that led to a state that this peer has taken from others, once that state is committed. */
+static void show_fetched(gw_publisher *p, uint64_t committed_step) {
+    gw_shown_steps *steps = &p->steps;
+    gw_reader reader;
+    gw_past_step one;
+    if (steps->fetched == NULL || committed_step < steps->fetched_step) return;
+    uint8_t *bytes = steps->fetched;
+    steps->fetched = NULL;
+    bool good = gw_history_read_begin(&reader, bytes, steps->fetched_bytes);
+    uint64_t last = gw_history_known(p->of.history);
+    while (good && gw_history_read(&reader, &one) && one.step <= steps->fetched_step) {
+        if (one.step <= last) continue;
+        gw_utf8_make_printable(one.report);
+        gw_event_step event = {.fetched = true};
+        show_step(p, &one, &event);
+        gw_history_add(p->of.history, &one);
+        last = one.step;
+    }
+    free(bytes);
+    set_shown(p, steps->fetched_step);
+    steps->committed_ns = gw_now_ns();
+}
+
+static void step_done(gw_publisher *p, const gw_action *action) {
+    gw_shown_steps *steps = &p->steps;
+    uint64_t computed = gw_workers_done(p->of.engine->workers);
+    show_fetched(p, action->step);
+    gw_past_step one = describe(p, action->step, steps->applied);
+    one.members = steps->members = action->notice.committed.members;
+    one.fingerprint = action->notice.committed.fingerprint;
+    steps->committed_ns = gw_now_ns();
     p->counter[GW_COUNT_STEPS]++;
     p->counter[GW_COUNT_SHARDS] = computed;
     p->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(p->of.engine->workers);
-    double ms = (double)took * 1e-6;
-    add_to_means(steps, ms, shards);
-    add_tokens(steps, steps_done);
-    gw_event_step event = {.step = steps_done,
-                           .duration_ns = took,
-                           .members = steps->members,
-                           .shards = shards,
-                           .computed = (uint32_t)(computed - steps->computed),
-                           .stolen = (uint32_t)steps->stolen,
-                           .fingerprint = action->notice.committed.fingerprint,
-                           .evaluated = ends_evaluation(job, action->step, phase),
-                           .report = steps->report};
-    gw_events_step(p->of.console->events, &event);
-    gw_metrics_row row = {.step = event.step,
-                          .phase = phase == GW_EVALUATE ? "evaluate" : "train",
-                          .time = gw_wall_s(),
-                          .ms = ms,
-                          .members = event.members,
-                          .shards = shards,
-                          .report = steps->report};
-    gw_metrics_add(p->of.metrics, &row);
-    gw_sampler_step(p->of.sampler, steps_done);
+    gw_event_step event = {.computed = (uint32_t)(computed - steps->computed),
+                           .stolen = (uint32_t)steps->stolen};
+    show_step(p, &one, &event);
+    gw_history_add(p->of.history, &one);
+    set_shown(p, one.step);
+    add_to_means(steps, one.ms, one.shards);
+    add_tokens(steps, one.step);
+    gw_sampler_step(p->of.sampler, one.step);
     steps->computed = computed;
     steps->stolen = 0;
 }
@@ -210,11 +263,35 @@ void gw_publish_corruption(gw_publisher *p, const gw_peer_id *peer, const char *
 
 /* Mail and notices. */
 
-void gw_publish_mail(gw_publisher *p, const gw_mail *mail) {
+/* The step can be told to peers that take the state after it, which they may do before it is committed. */
+static void step_applied(gw_publisher *p, const gw_mail *mail) {
+    gw_peer_status status;
+    gw_peer_status_get(p->of.brain, &status);
+    /* A step whose update was skipped has no report. */
+    snprintf(p->steps.applied, sizeof p->steps.applied, "%s", mail->bytes ? (const char *)mail->bytes : "");
+    gw_past_step one = describe(p, p->steps.begun, p->steps.applied);
+    one.members = status.view != NULL ? status.view->count : 1;
+    one.fingerprint = mail->event.applied.fingerprint;
+    gw_history_add(p->of.history, &one);
+}
+
+static void state_loaded(gw_publisher *p, gw_mail *mail) {
+    gw_shown_steps *steps = &p->steps;
+    free(steps->fetched);
+    steps->fetched = mail->bytes;
+    steps->fetched_bytes = mail->bytes_count;
+    steps->fetched_step = mail->loaded_step;
+    mail->bytes = NULL;
+    /* The steps after a checkpoint are made again. */
+    uint64_t known = gw_history_known(p->of.history);
+    if (steps->fetched == NULL && known != UINT64_MAX && known > mail->loaded_step)
+        gw_history_set_known(p->of.history, mail->loaded_step);
+}
+
+void gw_publish_mail(gw_publisher *p, gw_mail *mail) {
     const gw_event *event = &mail->event;
-    if (event->kind == GW_EV_APPLIED) /* a step whose update was skipped has no report */
-        snprintf(p->steps.applied, sizeof p->steps.applied, "%s",
-                 mail->bytes ? (const char *)mail->bytes : "");
+    if (event->kind == GW_EV_APPLIED && event->outcome == GW_DONE) step_applied(p, mail);
+    if (event->kind == GW_EV_LOADED && event->outcome == GW_DONE) state_loaded(p, mail);
     if (event->kind == GW_EV_REDUCED) p->counter[GW_COUNT_BAD_ELEMENTS] += event->reduced.bad_count;
     if (event->kind == GW_EV_WORD_SWAPPED && event->word.outcome != GW_WORD_OK)
         p->counter[GW_COUNT_STEALS_FAILED]++;
@@ -355,7 +432,8 @@ static int by_id(const void *a, const void *b) {
     return gw_peer_id_compare(&((const gw_snapshot_peer *)a)->id, &((const gw_snapshot_peer *)b)->id);
 }
 
-static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
+/* Returns the number of committed steps. */
+static uint64_t fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     gw_peer_status status;
     gw_peer_status_get(p->of.brain, &status);
     bool waits_for = status.waits_for[0] != '\0';
@@ -388,6 +466,7 @@ static void fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     s->health = status.gossip.health;
     fill_peers(p, &status, s);
     qsort(s->peers, s->peer_count, sizeof s->peers[0], by_id);
+    return status.committed_step;
 }
 
 static void fill_network(const gw_publisher *p, gw_node_snapshot *s) {
@@ -476,11 +555,11 @@ void gw_publish(gw_publisher *p) {
     s->checkpoint_age_s = checkpoints->age_s + (double)(now - checkpoints->aged_ns) * 1e-9;
     memcpy(s->checkpoints, checkpoints->list, sizeof s->checkpoints);
     s->checkpoint_count = checkpoints->count;
+    show_fetched(p, fill_brain(p, s));
     fill_steps(&p->steps, now, s);
     fill_network(p, s);
     fill_payload(p, s);
     fill_gpus(p, s);
-    fill_brain(p, s);
     gw_board_publish(p->of.console->board, s);
     gw_display_update(p->of.console->display, s);
 }
@@ -548,6 +627,7 @@ void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
 }
 
 void gw_publish_loop(gw_publisher *p) {
+    if (p->of.metrics != NULL) gw_history_set_known(p->of.history, gw_metrics_last(p->of.metrics));
     publish_again(p);
 }
 

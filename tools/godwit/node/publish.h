@@ -35,6 +35,7 @@ typedef struct gw_published {
     const gw_network *network;
     const gw_engine *engine;
     const gw_server *server;
+    gw_history *history;
     const gw_fetcher *fetcher;
     const gw_reduction *reduction;
     const gw_node_gpu *gpu;
@@ -72,10 +73,15 @@ typedef struct gw_shown_steps {
     double ms, shards, tokens; /* means over the last steps */
     uint64_t tokens_total;     /* the job's latest count of tokens, and the number of steps done then; */
     uint64_t tokens_step;      /* 0 = the job counts none */
-    char applied[200];         /* report of the last applied step */
-    char report[200];          /* report of the last committed step */
+    char applied[GW_HISTORY_REPORT_BYTES]; /* report of the last applied step */
+    char report[GW_HISTORY_REPORT_BYTES];  /* report of the last committed step */
+    uint64_t shown;                        /* steps done in the last step that was shown; 0 = none was */
+    uint8_t *fetched; /* what others have told of the steps up to `fetched_step`; owned; NULL: nothing */
+    size_t fetched_bytes;
+    uint64_t fetched_step;            /* of the state that was fetched with it */
     char latest[GW_KEY_VALUES_BYTES]; /* the latest value of each key of the reports */
-    char evaluation[200]; /* report of the last committed evaluation, after `evaluation_step` steps */
+    char evaluation
+        [GW_HISTORY_REPORT_BYTES]; /* report of the last committed evaluation, after `evaluation_step` steps */
     uint64_t evaluation_step;
 } gw_shown_steps;
 
@@ -117,7 +123,7 @@ void gw_publish_save(gw_publisher *publisher, const gw_action *action);
 void gw_publish_retained(gw_publisher *publisher, const gw_action *action);
 /* A mail for the brain: counters, the report of an applied step, the age of the checkpoint that was
  * loaded. */
-void gw_publish_mail(gw_publisher *publisher, const gw_mail *mail);
+void gw_publish_mail(gw_publisher *publisher, gw_mail *mail);
 /* A peer has other bits of a chunk than it should have: shown and logged. */
 void gw_publish_corruption(gw_publisher *publisher, const gw_peer_id *peer, const char *evidence);
 /* The checkpoints that are on this peer's disk at the start. */

@@ -321,6 +321,7 @@ static void connect_parts(gw_node *node) {
     node->fetcher.time_scale_percent = options->time_scale_percent;
     node->server.engine = &node->engine;
     node->server.store = node->store;
+    node->server.history = node->history;
     node->server.job_id = node->job.id;
     node->clients = (gw_node_clients){.fetcher = &node->fetcher,
                                       .board = node->console->board,
@@ -329,6 +330,7 @@ static void connect_parts(gw_node *node) {
     loader->engine = &node->engine;
     loader->fetcher = &node->fetcher;
     loader->store = node->store;
+    loader->history = node->history;
     loader->compute = node->compute;
     loader->mail = node->mail;
     loader->job_id = node->job.id;
@@ -576,6 +578,7 @@ static void connect_fixed_parts(gw_node *node) {
                                         .network = &node->network,
                                         .engine = &node->engine,
                                         .server = &node->server,
+                                        .history = node->history,
                                         .fetcher = &node->fetcher,
                                         .reduction = &node->reduction,
                                         .gpu = &node->gpu,
@@ -592,6 +595,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->loop) return false;
     node->mail = gw_mailbox_open(node->loop, gw_node_deliver, node, err);
     if (!node->mail) return false;
+    node->history = gw_history_open(err);
+    if (!node->history) return false;
     connect_fixed_parts(node);
     /* Cheap checks come first: a port in use is reported before data are read and a large state is made. */
     if (!open_self(&node->self, &node->given, err) ||
@@ -675,6 +680,8 @@ bool gw_node_close(gw_node *node) {
     pthread_cond_destroy(&reduction->changed);
     pthread_mutex_destroy(&reduction->lock);
     free(node->publisher.snapshot);
+    free(node->publisher.steps.fetched);
+    gw_history_close(node->history);
     free(node->result.text);
     return true;
 }

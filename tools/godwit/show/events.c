@@ -307,7 +307,9 @@ void gw_events_step(gw_events *events, const gw_event_step *step) {
     if (!wants_json(events)) return;
     json_t *object = object_of("step");
     gw_json_count(object, "step", step->step);
-    set_ms(object, "ms", step->duration_ns);
+    gw_json_text(object, "phase", step->phase);
+    json_object_set_new(object, "ms", json_real(step->ms));
+    if (step->fetched) json_object_set_new(object, "fetched", json_true());
     gw_json_count(object, "members", step->members);
     gw_json_count(object, "shards", step->shards);
     gw_json_count(object, "computed", step->computed);

@@ -77,8 +77,12 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
                     const char *cause, uint64_t took_ns);
 
 typedef struct gw_event_step {
-    uint64_t step; /* steps done, including this one */
-    uint64_t duration_ns;
+    uint64_t step;     /* steps done, including this one */
+    const char *phase; /* "train", "evaluate" */
+    double ms;         /* its duration */
+    /* This peer has not applied the step, and took the state after it from others, with what they know of the
+     * step. */
+    bool fetched;
     /* members and shards of the step; shards computed here; those of them that were stolen */
     uint32_t members, shards, computed, stolen;
     uint64_t fingerprint;

@@ -21,7 +21,11 @@ typedef struct gw_mail {
     int64_t *slots;
     gw_hash *hashes;
     gw_recheck *checks;
-    uint8_t *bytes; /* bytes of a MESSAGE or DATAGRAM; APPLIED: the text to report, or NULL */
+    /* bytes of a MESSAGE or DATAGRAM; APPLIED: the text to report, or NULL; LOADED: `bytes_count` bytes of
+     * the steps that led to the state (tools/godwit/work/history.h), where a peer has told them */
+    uint8_t *bytes;
+    size_t bytes_count;
+    uint64_t loaded_step; /* LOADED: of that state */
     gw_addr *seeds;
 } gw_mail;
 

@@ -297,7 +297,7 @@ bool gw_held_decode(const void *bytes, size_t length, gw_set *chunks, gw_err *er
 bool gw_name_is_chunk(const gw_hash *name) {
     return memcmp(name->bytes, state_mark, sizeof state_mark) != 0 &&
            memcmp(name->bytes, manifest_mark, sizeof manifest_mark) != 0 &&
-           memcmp(name->bytes, held_mark, sizeof held_mark) != 0;
+           memcmp(name->bytes, held_mark, sizeof held_mark) != 0 && !gw_history_is_name(name);
 }
 
 static bool is_of_state(const gw_hash *name) {
@@ -306,7 +306,20 @@ static bool is_of_state(const gw_hash *name) {
 
 static bool provided_from_memory(void *context, const gw_hash *name) {
     (void)context;
-    return is_of_state(name);
+    return is_of_state(name) || gw_history_is_name(name);
+}
+
+/* Finds the last steps that this peer has made. */
+static gw_op_status find_steps(const gw_server *server, const gw_hash *name, void **found, uint64_t *length) {
+    void *bytes = malloc(GW_HISTORY_BYTES);
+    if (bytes == NULL) return GW_OP_UNAVAILABLE;
+    *length = gw_history_write(server->history, name, bytes, GW_HISTORY_BYTES);
+    if (*length > 0) {
+        *found = bytes;
+        return GW_OP_OK;
+    }
+    free(bytes);
+    return GW_OP_NOTFOUND;
 }
 
 static gw_op_status provide(void *context, const gw_peer_id *requester, const gw_hash *name,
@@ -321,6 +334,8 @@ static gw_op_status provide(void *context, const gw_peer_id *requester, const gw
         status = find_manifest(server, name, &found, length);
     else if (memcmp(name->bytes, held_mark, sizeof held_mark) == 0)
         status = find_held(server, name, &found, length);
+    else if (gw_history_is_name(name))
+        status = find_steps(server, name, &found, length);
     else
         status = find_chunk(server, name, &found, length);
     GW_ASSERT((status == GW_OP_OK) == (found != NULL));

@@ -1,12 +1,14 @@
 /* Fetches bytes by name from other peers, and serves their fetches: chunks by their hash, manifests by
  * (step, root), the list of a checkpoint's chunks that a peer has, also by (step, root), and, for peers that
- * join, chunks of the present state by (step, fingerprint, index). */
+ * take the present state, chunks of it by (step, fingerprint, index), and the steps that led to it
+ * (gw_history_name). */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 #define GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 
 #include "checkpoint/store.h"
 #include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/engine.h"
+#include "tools/godwit/work/history.h"
 
 /* The side that fetches. */
 typedef struct gw_fetcher {
@@ -30,8 +32,9 @@ bool gw_fetch_aside(gw_fetcher *fetcher, const gw_peer_id *peer, const gw_hash *
 
 /* The side that serves. */
 typedef struct gw_server {
-    gw_engine *engine; /* borrowed, as is the store */
+    gw_engine *engine; /* borrowed, as are the store and the history */
     gw_store *store;
+    gw_history *history;
     gw_hash job_id;
     _Atomic uint64_t bytes; /* served since the start */
 } gw_server;

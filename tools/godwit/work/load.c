@@ -411,6 +411,24 @@ static bool load_image(gw_load *load, uint64_t *fingerprint, gw_err *err) {
     return good;
 }
 
+/* Fetches the steps that led to the state, and that people here have not seen. Without them the state is as
+ * good. */
+static void fetch_steps(const gw_load *load, gw_mail *mail) {
+    uint64_t known = gw_history_known(load->loader->history), length;
+    const gw_hash name = gw_history_name(known, load->step);
+    if (load->kind != GW_LOAD_PEERS || known >= load->step) return;
+    mail->bytes = malloc(GW_HISTORY_BYTES);
+    if (mail->bytes == NULL) return;
+    for (uint32_t i = 0; i < load->count && !atomic_load(&load->loader->ending); i++) {
+        gw_err err;
+        if (!gw_fetch(load->loader->fetcher, &load->peers[i], &name, mail->bytes, GW_HISTORY_BYTES, &length,
+                      &err))
+            continue;
+        mail->bytes_count = length;
+        return;
+    }
+}
+
 static bool load_initial(gw_load *load, uint64_t *fingerprint, gw_err *err) {
     gw_engine *engine = load->loader->engine;
     gw_engine_wait_staged(engine);
@@ -438,6 +456,8 @@ static void run_load(void *context) {
     uint64_t fingerprint = 0;
     bool good = load->kind == GW_LOAD_INIT ? load_initial(load, &fingerprint, &err)
                                            : load_image(load, &fingerprint, &err);
+    if (good) fetch_steps(load, mail);
+    mail->loaded_step = load->step;
     if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
     gw_mail_outcome(mail, good ? NULL : &err);
     mail->event.loaded.fingerprint = fingerprint;

@@ -16,6 +16,7 @@ typedef struct gw_loader {
     gw_engine *engine; /* The pointers are borrowed. */
     gw_fetcher *fetcher;
     gw_store *store;
+    gw_history *history;
     gw_helper *compute;
     gw_mailbox *mail;
     gw_hash job_id;
