@@ -184,7 +184,7 @@ bool gw_catalog_load(gw_io *io, const char *dir, gw_catalog *catalog, gw_err *er
     char folder[GW_PATH_BYTES];
     loading l = {io, catalog};
     if (!gw_durable_path(folder, err, "%s/manifests", dir)) return false;
-    if (!gw_durable_list(folder, load_file, &l, err)) {
+    if (!gw_durable_list(l.io, folder, load_file, &l, err)) {
         gw_catalog_free(catalog);
         return gw_fail_in(err, "checkpoint/catalog");
     }

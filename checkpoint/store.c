@@ -88,7 +88,7 @@ static bool prepare_folders(gw_store *store, gw_err *err) {
            gw_durable_folder(store->io, temporary, NULL, err) &&
            gw_durable_sync_folder(store->io, chunks, err) &&
            gw_durable_sync_folder(store->io, store->dir, err) &&
-           gw_durable_list(temporary, remove_temporary, store, err);
+           gw_durable_list(store->io, temporary, remove_temporary, store, err);
 }
 
 bool gw_store_open(const char *dir, gw_store_mode mode, gw_io *io, gw_store **store, gw_err *err) {
@@ -147,8 +147,8 @@ static bool is_there(gw_store *store, const gw_hash *name, uint32_t length) {
     char path[GW_PATH_BYTES];
     gw_err err;
     struct stat status;
-    return chunk_path(store, name, "", path, &err) && stat(path, &status) == 0 && S_ISREG(status.st_mode) &&
-           (uint64_t)status.st_size == length;
+    return chunk_path(store, name, "", path, &err) && gw_durable_stat(store->io, path, &status) == 0 &&
+           S_ISREG(status.st_mode) && (uint64_t)status.st_size == length;
 }
 
 bool gw_store_has(gw_store *store, const gw_hash *name, uint32_t length) {
@@ -295,11 +295,12 @@ static bool put_locked(gw_store *store, put_files *files, gw_store_item *items, 
  * do not notice that. */
 static bool fail_if_gone(const gw_store *store, gw_err *err) {
     struct stat status;
-    if (stat(store->dir, &status) == 0 || errno != ENOENT) return false;
+    bool there = gw_durable_stat(store->io, store->dir, &status) == 0;
+    if (there ? status.st_nlink > 0 : errno != ENOENT) return false;
     return gw_fail(
         err, GW_E_IO,
-        "the directory %s is gone: it was removed or renamed while this peer runs, and with it its "
-        "checkpoints, its identity and its key; it stays gone until the peer is started again",
+        "the directory %s is gone: it was removed while this peer runs, and with it its checkpoints, "
+        "its identity and its key; it stays gone until the peer is started again",
         store->dir);
 }
 
@@ -339,8 +340,8 @@ static bool quarantine(gw_store *store, const gw_hash *name, const char *path, i
     if (store->mode == GW_STORE_LOOK || !gw_durable_path(quarantined, &err, "%s%s", path, damaged_suffix))
         return true;
     pthread_mutex_lock(&store->put_lock);
-    bool there = fstat(fd, &opened) == 0 && stat(path, &now) == 0 && opened.st_ino == now.st_ino &&
-                 opened.st_dev == now.st_dev;
+    bool there = fstat(fd, &opened) == 0 && gw_durable_stat(store->io, path, &now) == 0 &&
+                 opened.st_ino == now.st_ino && opened.st_dev == now.st_dev;
     if (there) {
         gw_sound_forget(&store->sound, name);
         store->io->rename(store->io, path, quarantined);
@@ -385,7 +386,7 @@ static bool read_verified(gw_store *store, int fd, const char *path, reading *r,
 static void restore_name(gw_store *store, const gw_hash *name, const char *path, const char *quarantined) {
     struct stat status;
     pthread_mutex_lock(&store->put_lock);
-    if (stat(path, &status) < 0 && errno == ENOENT) {
+    if (gw_durable_stat(store->io, path, &status) < 0 && errno == ENOENT) {
         /* The next put flushes the folder before it relies on the file. */
         store->settled[name->bytes[0]] = false;
         store->io->rename(store->io, quarantined, path);
@@ -520,7 +521,7 @@ static bool walk_folder(const gw_store *store, unsigned first, file_fn *each, vo
     char folder[GW_PATH_BYTES];
     walking walk = {first, each, context};
     return gw_durable_path(folder, err, "%s/chunks/%02x", store->dir, first) &&
-           gw_durable_list(folder, walk_file, &walk, err);
+           gw_durable_list(store->io, folder, walk_file, &walk, err);
 }
 
 /* The caller frees. */
@@ -576,7 +577,7 @@ static bool is_replaced(const gw_store *store, const gw_hash *name) {
     char path[GW_PATH_BYTES];
     gw_err ignored;
     struct stat status;
-    return chunk_path(store, name, "", path, &ignored) && stat(path, &status) == 0;
+    return chunk_path(store, name, "", path, &ignored) && gw_durable_stat(store->io, path, &status) == 0;
 }
 
 /* Deletes a file unless it is needed. A damaged file stays until there is a good copy, so that it can be
@@ -589,7 +590,7 @@ static bool delete_file(const sweeping *sweep, const char *path, const gw_hash *
     pthread_mutex_lock(&store->delete_lock);
     bool wanted = is_among(sweep->needed, sweep->needed_count, name) || is_pinned(store, name);
     bool stays = wanted && !(damaged && is_replaced(store, name));
-    *bytes = !stays && stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+    *bytes = !stays && gw_durable_stat(store->io, path, &status) == 0 ? (uint64_t)status.st_size : 0;
     *error = !stays && store->io->unlink(store->io, path) < 0 ? errno : 0;
     pthread_mutex_unlock(&store->delete_lock);
     return !stays && *error == 0;

@@ -136,12 +136,20 @@ typedef struct gw_peer_status {
     bool has_state;
     bool disk_writable;       /* no checkpoint has failed here since one was last written */
     uint64_t checkpoint_step; /* of the newest checkpoint that is known to be complete; UINT64_MAX = none */
-    gw_best best;             /* of the state with which the step began */
+    /* The newest complete checkpoint of which the peers that live have all chunks, as far as this peer
+     * knows; a peer that has just joined may know of it by the others alone, and not its root (zeros).
+     * UINT64_MAX = none. */
+    uint64_t whole_step;
+    gw_hash whole_root;
+    uint64_t loading_step; /* of the state that is being fetched; UINT64_MAX = none is */
+    gw_best best;          /* of the state with which the step began */
     gw_hash checkpoint_root;
     uint64_t views_installed, steps_repaired, shards_repaired, steals, shards_stolen;
     gw_gossip_stats gossip;
 } gw_peer_status;
 void gw_peer_status_get(const gw_peer *peer, gw_peer_status *status);
+/* Whether a checkpoint that was complete lacks chunks now, as peers that are gone have them. */
+bool gw_peer_checkpoint_is_away(const gw_peer *peer, const gw_hash *root);
 
 /* Another peer, or this one, as gossip and the links show it. */
 typedef struct gw_peer_contact_info {

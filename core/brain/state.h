@@ -10,8 +10,9 @@
  *                poison.c (shards at which peers die)
  *   faults/      verify.c (shards computed twice), verdicts.c (convictions), path_errors.c (bits that change
  *                between two members), halt.c (when no peer can tell who is right)
- *   save/        kept.c (which checkpoints stay), checkpoint.c, final.c (a last state for which no disk has
- *                room), job_end.c (the end for peers that missed it), leave.c, deadlines.c (what hangs)
+ *   save/        holders.c (which peers have their chunks), kept.c (which checkpoints stay), checkpoint.c,
+ *                final.c (a last state for which no disk has room), job_end.c (the end for peers that missed
+ *                it), leave.c, deadlines.c (what hangs)
  *   step/        steps.c (deal, steal, seal, reduce, check, apply), retry.c (reductions that fail)
  *   view/        majority.c (which peers a view needs), joiners.c, vote.c, install.c, repair.c, propose.c,
  *                admit.c (founding, joining, healing)

@@ -324,3 +324,18 @@ bool gw_directory_find(const char *given, char path[GW_PATH_BYTES], gw_err *err)
     }
     return gw_durable_path(path, err, "%s", given);
 }
+
+gw_directory_place gw_directory_look(const gw_directory *directory, char now[GW_PATH_BYTES]) {
+    struct stat opened, named;
+    char link[40];
+    if (fstat(directory->fd, &opened) != 0) return GW_DIRECTORY_THERE;
+    if (opened.st_nlink == 0) return GW_DIRECTORY_REMOVED;
+    bool found = stat(directory->path, &named) == 0;
+    if (found ? named.st_ino == opened.st_ino && named.st_dev == opened.st_dev : errno != ENOENT)
+        return GW_DIRECTORY_THERE;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory->fd);
+    ssize_t length = readlink(link, now, GW_PATH_BYTES - 1);
+    if (length <= 0) return GW_DIRECTORY_THERE;
+    now[length] = '\0';
+    return GW_DIRECTORY_MOVED;
+}

@@ -36,6 +36,16 @@ typedef struct gw_directory {
 bool gw_directory_open(const char *given, gw_directory *directory, gw_err *err);
 void gw_directory_close(gw_directory *directory);
 
+/* Where an open directory is now. A peer goes on using one that was renamed. */
+typedef enum gw_directory_place {
+    GW_DIRECTORY_THERE,   /* at its path, or that cannot be told */
+    GW_DIRECTORY_MOVED,   /* elsewhere: it was renamed, or a folder above it */
+    GW_DIRECTORY_REMOVED, /* nowhere */
+} gw_directory_place;
+/* Tells the place, and writes the present path of a directory that was moved. It waits for the disk. Any
+ * thread. */
+gw_directory_place gw_directory_look(const gw_directory *directory, char now[GW_PATH_BYTES]);
+
 /* Removes an open directory that gw_directory_open made and in which there are only the files that a peer
  * writes before it knows whether it can start; any other directory stays. It is closed by
  * gw_directory_close as usual. The caller holds the directory's lock. Main thread. */

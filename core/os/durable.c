@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, ...) {
     va_list args;
@@ -23,6 +24,15 @@ bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, 
     return true;
 }
 
+int gw_durable_stat(gw_io *io, const char *path, struct stat *status) {
+    int fd = io->open(io, path, O_PATH, 0);
+    if (fd < 0) return -1;
+    int answer = fstat(fd, status), why = errno;
+    close(fd); /* not by the table, as nothing of the disk changes */
+    errno = why;
+    return answer;
+}
+
 bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err) {
     if (created != NULL) *created = false;
     if (io->mkdir(io, path, 0700) == 0) {
@@ -31,9 +41,11 @@ bool gw_durable_folder(gw_io *io, const char *path, bool *created, gw_err *err) 
     }
     int mkdir_errno = errno;
     struct stat status;
-    if (stat(path, &status) == 0) {
+    if (gw_durable_stat(io, path, &status) == 0) {
         if (S_ISDIR(status.st_mode)) return true;
         mkdir_errno = ENOTDIR;
+    } else if (mkdir_errno == EEXIST && errno != ENOENT) {
+        return gw_fail_errno(err, errno, "cannot look at the folder %s", path);
     }
     char above[GW_PATH_BYTES];
     bool known = mkdir_errno == ENOENT && gw_durable_folder_of(path, above, err);
@@ -197,10 +209,15 @@ bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, si
     return done;
 }
 
-bool gw_durable_list(const char *folder, gw_durable_name_fn *each, void *context, gw_err *err) {
-    DIR *stream = opendir(folder);
-    if (stream == NULL && errno == ENOENT) return true;
-    if (stream == NULL) return gw_fail_errno(err, errno, "cannot open the folder %s", folder);
+bool gw_durable_list(gw_io *io, const char *folder, gw_durable_name_fn *each, void *context, gw_err *err) {
+    int found = io->open(io, folder, O_PATH | O_DIRECTORY, 0);
+    if (found < 0 && errno == ENOENT) return true;
+    int fd = found >= 0 ? openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    DIR *stream = fd >= 0 ? fdopendir(fd) : NULL;
+    int why = errno;
+    if (found >= 0) close(found);
+    if (stream == NULL && fd >= 0) close(fd);
+    if (stream == NULL) return gw_fail_errno(err, why, "cannot open the folder %s", folder);
     bool done = true;
     while (done) {
         errno = 0; /* readdir leaves it unchanged at the end of the folder */

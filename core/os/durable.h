@@ -8,11 +8,16 @@
 #include "core/base/err.h"
 #include "core/os/io.h"
 
+#include <sys/stat.h>
+
 enum { GW_PATH_BYTES = 4096, GW_DURABLE_ALIGN = 4096 };
 
 /* Formats a path. Fails with GW_E_LIMIT if it does not fit. */
 bool gw_durable_path(char path[GW_PATH_BYTES], gw_err *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* As stat, by the table: -1 and errno on failure. */
+int gw_durable_stat(gw_io *io, const char *path, struct stat *status);
 
 /* Creates folder `path` with mode 0700 unless it exists; its parent must exist, and the parent is not
  * flushed. `created` may be NULL. Fails with GW_E_NOTFOUND if the folder above is missing or something
@@ -58,7 +63,7 @@ bool gw_durable_read(gw_io *io, const char *path, size_t limit, void **bytes, si
  * missing folder counts as empty. Fails with GW_E_IO if not all names could be read: a caller that draws
  * conclusions from a missing name must not take that for the end of the folder. */
 typedef bool gw_durable_name_fn(void *context, const char *folder, const char *name, gw_err *err);
-bool gw_durable_list(const char *folder, gw_durable_name_fn *each, void *context, gw_err *err);
+bool gw_durable_list(gw_io *io, const char *folder, gw_durable_name_fn *each, void *context, gw_err *err);
 
 /* Reads from an open file until it has `count` bytes or reaches the end; *got becomes the number read.
  * `path` is for the error's text. */

@@ -156,7 +156,8 @@ static bool fails(gw_io *io, fixture_call call) {
 }
 
 static int faulty_open(gw_io *io, const char *path, int flags, mode_t mode) {
-    return fails(io, CALL_OPEN) ? -1 : gw_io_system()->open(io, path, flags, mode);
+    bool looks = (flags & O_PATH) != 0; /* gw_durable_stat, gw_durable_list */
+    return !looks && fails(io, CALL_OPEN) ? -1 : gw_io_system()->open(io, path, flags, mode);
 }
 static ssize_t faulty_read(gw_io *io, int fd, void *bytes, size_t count) {
     return fails(io, CALL_READ) ? -1 : gw_io_system()->read(io, fd, bytes, count);

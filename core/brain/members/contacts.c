@@ -153,12 +153,20 @@ static void read_metadata(gw_peer *p, gw_contact *contact, const gw_gossip_membe
     if (next.epoch > p->members.gossiped_epoch) p->members.gossiped_epoch = next.epoch;
 }
 
+uint64_t gw_contacts_own_checkpoint(const gw_peer *p) {
+    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
+    if (p->save.kept_count == 0) return newest != NULL ? newest->step : UINT64_MAX;
+    for (uint32_t i = p->save.kept_count; i-- > 0;) {
+        const gw_inventory *here = gw_peer_inventory_find(&p->inventory, &p->save.kept[i].root);
+        if (here != NULL && gw_set_count(&here->chunks) > 0) return p->save.kept[i].step;
+    }
+    return UINT64_MAX;
+}
+
 void gw_contacts_announce(gw_peer *p) {
     uint8_t bytes[GW_GOSSIP_META_BYTES];
     gw_writer w = gw_writer_on(bytes, sizeof bytes);
-    uint64_t known = p->save.saved_step;
-    const gw_inventory *newest = gw_peer_inventory_newest(&p->inventory);
-    if (newest != NULL && (known == UINT64_MAX || newest->step > known)) known = newest->step;
+    uint64_t known = gw_contacts_own_checkpoint(p);
     gw_put_u8(&w, META_VERSION);
     gw_put_u8(&w, (uint8_t)((p->view.current.epoch > 0) | (p->save.end_sent << 1) | (p->save.leaving << 2) |
                             (p->members.blameless << 3) | (p->save.end.unsaved << 4)));

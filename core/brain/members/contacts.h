@@ -15,6 +15,9 @@ bool gw_contacts_receive_hello(gw_peer *p, const gw_contact *from, const gw_mess
 /* Notes from END that the sender has ended, and from REFUSE which view the sender's state is of. */
 void gw_contacts_receive_end(gw_peer *p, const gw_contact *from, const gw_message *message);
 void gw_contacts_receive_refusal(gw_peer *p, const gw_contact *from, const gw_message *message);
+/* The newest complete checkpoint of which this peer's disk has chunks, or, before it has heard of a
+ * complete one, the newest that is here at all; UINT64_MAX: none. */
+uint64_t gw_contacts_own_checkpoint(const gw_peer *p);
 /* Gossips this peer's metadata if it has changed. */
 void gw_contacts_announce(gw_peer *p);
 /* Dials a peer that fell silent, as a refused connection shows that its process has ended. */

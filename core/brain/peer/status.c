@@ -3,6 +3,7 @@
 
 #include "core/brain/members/contacts.h"
 #include "core/brain/save/checkpoint.h"
+#include "core/brain/save/holders.h"
 #include "core/brain/save/kept.h"
 #include "core/brain/state.h"
 #include "core/brain/view/vote.h"
@@ -56,6 +57,17 @@ void gw_peer_status_get(const gw_peer *p, gw_peer_status *status) {
     gw_gossip_stats_read(p->gossip, &status->gossip);
     const gw_checkpoint_ref *whole = gw_kept_newest(p);
     if (whole != NULL) status->checkpoint_root = whole->root;
+    const gw_checkpoint_ref here = gw_holders_newest(p);
+    status->whole_step = here.step > 0 ? here.step : UINT64_MAX;
+    status->whole_root = here.root;
+    bool loads = p->phase == GW_AT_LOADING && p->view.load_token != 0;
+    status->loading_step = loads ? p->view.load_step : UINT64_MAX;
+}
+
+bool gw_peer_checkpoint_is_away(const gw_peer *p, const gw_hash *root) {
+    for (uint32_t i = 0; i < p->save.kept_count; i++)
+        if (gw_hash_equal(&p->save.kept[i].root, root)) return !gw_holders_live(p, &p->save.kept[i]);
+    return false;
 }
 
 static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw_peer_contact_info *info) {
@@ -73,7 +85,7 @@ static void describe_member(const gw_peer *p, const gw_gossip_member *member, gw
         info->linked = true;
         info->step = p->state.step;
         info->speed = p->step.own_speed;
-        info->checkpoint_step = p->save.saved_step;
+        info->checkpoint_step = gw_contacts_own_checkpoint(p);
         return;
     }
     const gw_contact *contact = gw_peer_contact(p, &member->id);

@@ -13,6 +13,7 @@
 #include "core/brain/outbox.h"
 #include "core/brain/save/deadlines.h"
 #include "core/brain/save/final.h"
+#include "core/brain/save/holders.h"
 #include "core/brain/save/job_end.h"
 #include "core/brain/save/kept.h"
 #include "core/brain/self.h"
@@ -36,7 +37,9 @@ enum {
     WRITE_AGAIN_MS = 4000,
     WRITE_AGAIN_MOST_MS = 60000,
     WARN_AGAIN_MS = 60000,
-    WARN_AGAIN_MOST_MS = 3600000,
+    WARN_AGAIN_MOST_MS = 600000,
+    /* A disk that has written so soon after it refused may be full again at once, and the log waits. */
+    RECOVERED_MS = 60000,
 };
 
 void gw_saves_free(gw_save *save) {
@@ -324,12 +327,14 @@ static void all_answered(gw_peer *p) {
     bool known = gw_set_count(&s->known) == s->known.size,
          durable = gw_set_count(&s->durable) == s->durable.size;
     if (!known || (!durable && !s->final)) {
+        char unsaved[GW_HOLDERS_TEXT];
         if (warns_now(p, &p->save.given_up_warning))
             gw_peer_say(p, GW_WARN,
-                        "the checkpoint of step %" PRIu64
-                        " is given up: %u of its %u chunks could be stored by nobody; "
-                        "the last complete one stays, and others are tried",
-                        s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size);
+                        "the checkpoint of step %" PRIu64 " is given up: no disk could store %u of its %u "
+                        "chunks. %s; it is tried again, each minute in "
+                        "the end",
+                        s->step, s->durable.size - gw_set_count(&s->durable), s->durable.size,
+                        gw_holders_unsaved(p, unsaved));
         if (s->final) {
             gw_final_retry_hashing(p);
             return;
@@ -443,30 +448,26 @@ static void say_best_unsaved(gw_peer *p, uint64_t step) {
                 p->config.best_by, step, other);
 }
 
-static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
-    bool final = p->save.open.final;
-    if (p->save.open.holds && unsaved) {
-        say_best_unsaved(p, step);
-        if (p->save.open.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
-    }
-    gw_saves_free(&p->save.open);
+/* Ends a checkpoint whose chunks are on the disks of the members at `placed`. */
+static void end_save(gw_peer *p, uint64_t step, const gw_hash *root, const gw_set *placed, bool final,
+                     bool unsaved) {
     if (final && unsaved) {
         gw_final_unsaved(p, step, root);
         return;
     }
     if (unsaved) {
+        char text[GW_HOLDERS_TEXT];
         ended_unsaved(p);
         if (warns_now(p, &p->save.given_up_warning))
             gw_peer_say(p, GW_WARN,
-                        "the state of step %" PRIu64
-                        " is not saved: nobody could store all of it; the last complete checkpoint stays, "
-                        "and others are tried",
-                        step);
+                        "the state of step %" PRIu64 " is not saved: no disks could store all of it. %s; it "
+                        "is tried again, each minute in the end",
+                        step, gw_holders_unsaved(p, text));
     } else {
         p->save.late_saves = p->save.unsaved_times = 0;
         p->save.save_asked = false;
         p->save.given_up_warning = (gw_repeated_warning){0};
-        gw_kept_complete(p, step, root);
+        gw_kept_complete(p, step, root, placed);
     }
     if (!final) {
         p->save.completed = (gw_completed){.any = true, .unsaved = unsaved, .root = *root};
@@ -475,6 +476,19 @@ static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsave
     p->save.end.unsaved = false;
     p->save.end_sent = true;
     gw_peer_finish(p, p->state.stopped ? GW_FINISH_STOPPED : GW_FINISH_DONE, root, "step %" PRIu64, step);
+}
+
+static void complete(gw_peer *p, uint64_t step, const gw_hash *root, bool unsaved) {
+    bool final = p->save.open.final;
+    if (p->save.open.holds && unsaved) {
+        say_best_unsaved(p, step);
+        if (p->save.open.store_token != 0) gw_peer_act(p, GW_ACT_ABANDON);
+    }
+    gw_set placed = p->save.open.placed;
+    p->save.open.placed = (gw_set){0};
+    gw_saves_free(&p->save.open);
+    end_save(p, step, root, &placed, final, unsaved);
+    gw_set_free(&placed);
 }
 
 static gw_message stored_message(const gw_peer *p) {
@@ -519,6 +533,7 @@ void gw_saves_link_up(gw_peer *p, const gw_contact *contact) {
 
 static void cannot_write(gw_peer *p) {
     p->save.unwritable = true;
+    p->save.last_refused_ns = p->now;
     if (p->save.refusals == 0) p->save.refused_ns = p->now;
     p->save.write_again_ns = write_again_at(p, ++p->save.refusals);
 }
@@ -526,22 +541,29 @@ static void cannot_write(gw_peer *p) {
 /* Logs the refusal of the disk, now and again, as the disk may stay full for days. */
 static void say_unwritable(gw_peer *p, const gw_event *event) {
     snprintf(p->save.unwritable_why, sizeof p->save.unwritable_why, "%s", gw_peer_why(event));
-    if (!warns_now(p, &p->save.unwritable_warning)) return;
     p->save.unwritable_logged = true;
+    p->save.recovery_unsaid = false;
+    if (!warns_now(p, &p->save.unwritable_warning)) return;
     bool others = gw_saves_anyone_writes(p, gw_peer_own_rank(p));
+    char unsaved[GW_HOLDERS_TEXT];
     gw_peer_say(p, GW_WARN,
-                "checkpoints cannot be written here: %s; the run goes on, %s, and this disk is tried again, "
-                "each minute in the end",
-                gw_peer_why(event), others ? "others keep its share" : "nothing of it is saved");
+                "checkpoints cannot be written here: %s; the run goes on, and this disk is tried again, each "
+                "minute in the end; %s",
+                gw_peer_why(event), others ? "others keep its share" : gw_holders_unsaved(p, unsaved));
 }
 
-/* The disk has written its part of a checkpoint. If no chunks were placed on it, the manifest alone shows
- * that it can be used again; whether it has room for chunks shows with the next checkpoint. */
+/* The disk has written its part of a checkpoint. If no chunks were placed on it, the manifest alone has
+ * been written, and whether there is room for chunks shows with the next checkpoint. A disk that is nearly
+ * full takes what is small and refuses the rest, in turn: the log hears of it only when it has not refused
+ * for a while. */
 static void took_part(gw_peer *p) {
     const gw_save *s = &p->save.open;
-    if (s->chunk_count > 0 || gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) p->save.refusals = 0;
-    if (!p->save.unwritable_logged) return;
+    if (s->chunk_count == 0 && !gw_set_has(&s->placed, (uint32_t)gw_peer_own_rank(p))) return;
+    p->save.refusals = 0;
+    p->save.recovery_unsaid |= p->save.unwritable_logged;
     p->save.unwritable_logged = false;
+    if (!p->save.recovery_unsaid || p->now < p->save.last_refused_ns + gw_peer_ms(p, RECOVERED_MS)) return;
+    p->save.recovery_unsaid = false;
     p->save.unwritable_warning = (gw_repeated_warning){0};
     gw_peer_say(p, GW_INFO, "checkpoints can be written here again");
 }

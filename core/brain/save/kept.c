@@ -6,6 +6,7 @@
 #include "core/brain/job_state.h"
 #include "core/brain/outbox.h"
 #include "core/brain/record.h"
+#include "core/brain/save/holders.h"
 #include "core/brain/state.h"
 
 #include <stdlib.h>
@@ -62,9 +63,19 @@ static void note_newest(gw_peer *p, uint64_t step, const gw_hash *root) {
     gw_job_state_note_checkpoint(p, &whole);
 }
 
-void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
+static void note_saved(gw_peer *p, uint64_t step, const gw_hash *root, const gw_set *ranks) {
     p->save.save_again_ns = 0;
     note_newest(p, step, root);
+    gw_holders_note(p, root, ranks);
+}
+
+/* Each member that can write has kept the chunks that are placed on it. */
+void gw_kept_resumed(gw_peer *p, uint64_t step, const gw_hash *root) {
+    gw_set ranks = gw_set_of(p->view.current.count);
+    for (uint32_t rank = 0; rank < p->view.current.count; rank++)
+        if (!p->save.unwritable_to_all[rank]) gw_set_add(&ranks, rank);
+    note_saved(p, step, root, &ranks);
+    gw_set_free(&ranks);
 }
 
 static void tell_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
@@ -334,6 +345,7 @@ void gw_kept_give_up_after(gw_peer *p, uint64_t step, const gw_hash *spared, uin
 
 void gw_kept_close(gw_peer *p) {
     free(p->save.kept);
+    gw_holders_close(p);
 }
 
 /* Forgets what an earlier life gave up, and notes again what of it is still on the disk. */
@@ -349,8 +361,8 @@ void gw_kept_open(gw_peer *p, const gw_given_up *before) {
     }
 }
 
-void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root) {
-    gw_kept_resumed(p, step, root);
+void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root, const gw_set *ranks) {
+    note_saved(p, step, root, ranks);
     tell_complete(p, step, root);       /* before an earlier checkpoint is deleted */
     if (!p->save.disk_hangs) retain(p); /* also on a full disk, which gets room in this way */
 }

@@ -22,8 +22,9 @@ void gw_kept_recorded(gw_peer *p, const gw_checkpoint_ref *one);
 void gw_kept_took_state(gw_peer *p);
 /* Members of a view know that this checkpoint is whole. This peer may not have heard that it is complete. */
 void gw_kept_note_whole(gw_peer *p, const gw_checkpoint_ref *whole);
-/* All members have recorded this checkpoint, this peer included. Earlier ones are deleted. */
-void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root);
+/* All members have recorded this checkpoint, this peer included, and those at `ranks` have its chunks.
+ * Earlier ones are deleted. */
+void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root, const gw_set *ranks);
 /* Handles a COMPLETE that is not about the checkpoint in progress. */
 void gw_kept_receive_complete(gw_peer *p, const gw_message *message);
 /* Makes room before a checkpoint is stored. `lacks_room`: the disk has refused to write for a while. */

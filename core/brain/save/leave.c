@@ -15,6 +15,7 @@
 #include "core/brain/members/contacts.h"
 #include "core/brain/outbox.h"
 #include "core/brain/save/checkpoint.h"
+#include "core/brain/save/holders.h"
 #include "core/brain/save/kept.h"
 #include "core/brain/self.h"
 #include "core/brain/state.h"
@@ -204,11 +205,14 @@ void gw_leave_save_again(gw_peer *p) {
 }
 
 static void give_up(gw_peer *p) {
+    char text[GW_HOLDERS_TEXT];
     bool saved = has_saved(p, p->state.step);
     if (!saved && !gw_leave_somebody_stays(p))
         gw_peer_say(p, GW_WARN,
-                    "leaving without a checkpoint of its last results, as none was complete "
-                    "in time (--save-timeout, and 10 s at least): it is computed again");
+                    "leaving without a checkpoint of the last results, as none was complete in time "
+                    "(--save-timeout, and "
+                    "10 s at least). %s; what is unsaved is computed again",
+                    gw_holders_unsaved(p, text));
     pass_on_stop(p);
     gw_peer_finish(p, GW_FINISH_LEFT, NULL, "left at step %" PRIu64 "%s", p->state.step,
                    saved ? "" : " without waiting for a checkpoint any longer");

@@ -70,6 +70,13 @@ typedef struct gw_held_end {
     gw_hash root;
 } gw_held_end;
 
+/* The members that have the chunks of a checkpoint, by its placement. */
+typedef struct gw_holders {
+    gw_hash root;
+    gw_member *members; /* owned */
+    uint32_t count;
+} gw_holders;
+
 typedef struct gw_save_state {
     gw_completed completed;
     gw_held_end held_end; /* at the leader, of the present state: members may not have heard of it */
@@ -89,7 +96,12 @@ typedef struct gw_save_state {
     uint64_t hopeless_ns;    /* since when those others have ended; 0 = they have not */
     gw_checkpoint_ref *kept; /* complete checkpoints that are kept, the newest last; owned */
     uint32_t kept_count;
-    gw_given_up given_up;      /* checkpoints that count no more; part of the durable record */
+    gw_holders
+        *holders; /* of those that became complete, or were loaded, while this peer was a member; owned */
+    uint32_t holders_count;
+    uint64_t holders_due_ns; /* nobody looks before whether they live */
+    bool away_logged;        /* the log says that peers which are gone have the newest complete checkpoint */
+    gw_given_up given_up;    /* checkpoints that count no more; part of the durable record */
     bool want_save, want_stop; /* a checkpoint, or the end of the job, was requested for the next boundary */
     bool leaving;              /* the user has asked this peer to leave */
     bool unwritable;           /* this peer's disk takes no checkpoints */
@@ -97,6 +109,9 @@ typedef struct gw_save_state {
     uint64_t write_again_ns;   /* while unwritable: when the disk is tried again */
     uint32_t refusals;         /* of this peer's disk, in a row */
     uint64_t refused_ns;       /* when the first of these refusals came */
+    uint64_t last_refused_ns;  /* when it last refused */
+    /* The disk has written again so soon after it refused that the log does not say so yet. */
+    bool recovery_unsaid;
     uint64_t part_step; /* of the last checkpoint begun here since the last RETAIN; UINT64_MAX = none */
     /* Step of the last checkpoint for which everything dispensable was deleted; UINT64_MAX = none. */
     uint64_t room_step;

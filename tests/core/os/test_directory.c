@@ -181,3 +181,25 @@ Test(directory, files_are_made_and_moved_in_it_as_anywhere) {
     cr_assert(exists("d/chunks/one") && !exists("d/one.new"));
     gw_directory_close(&directory);
 }
+
+/* A peer goes on in a directory that was renamed while it runs, and can tell where that is. */
+Test(directory, one_that_is_renamed_goes_on_being_used) {
+    char now[GW_PATH_BYTES], path[GW_PATH_BYTES], there[GW_PATH_BYTES];
+    bool created;
+    cr_assert(gw_directory_open(scratch_path("old"), &directory, &err), "%s", err.text);
+    snprintf(path, sizeof path, "%s/manifests", directory.path);
+    cr_assert(gw_durable_folder(&directory.io, path, NULL, &err), "%s", err.text);
+    cr_expect_eq(gw_directory_look(&directory, now), GW_DIRECTORY_THERE);
+    cr_assert_eq(rename(scratch_path("old"), (strcpy(there, scratch_path("moved")), there)), 0);
+    cr_expect_eq(gw_directory_look(&directory, now), GW_DIRECTORY_MOVED);
+    cr_expect_str_eq(now, there);
+    cr_assert(gw_durable_folder(&directory.io, path, &created, &err), "%s", err.text);
+    cr_expect_not(created, "it is there");
+    scratch_make_folder("old"); /* another one */
+    cr_expect_eq(gw_directory_look(&directory, now), GW_DIRECTORY_MOVED);
+    char command[GW_PATH_BYTES + 16];
+    snprintf(command, sizeof command, "rm -r %s", there);
+    cr_assert_eq(system(command), 0);
+    cr_expect_eq(gw_directory_look(&directory, now), GW_DIRECTORY_REMOVED);
+    gw_directory_close(&directory);
+}

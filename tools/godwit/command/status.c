@@ -140,8 +140,15 @@ static void print_absences(const json_t *s) {
 static void print_run(const json_t *s) {
     const char *corruption = json_string_value(json_object_get(s, "corruption"));
     char saved[24], report[LINE], brief[LINE];
-    printf("job %s, step %lld", text_of(s, "job"), count_of(s, "step"));
-    if (count_of(s, "steps") > 0) printf(" of %lld", count_of(s, "steps"));
+    printf("job %s, ", text_of(s, "job"));
+    if (json_is_integer(json_object_get(s, "step")))
+        printf("step %lld", count_of(s, "step"));
+    else if (json_is_integer(json_object_get(s, "loading_step")))
+        printf("fetches the state of step %lld", count_of(s, "loading_step"));
+    else
+        printf("no state yet");
+    bool none = json_is_null(json_object_get(s, "step")) && json_is_null(json_object_get(s, "loading_step"));
+    if (count_of(s, "steps") > 0) printf(none ? "; %lld steps in all" : " of %lld", count_of(s, "steps"));
     if (real_of(s, "step_ms") > 0)
         printf(", %.1f ms a step, %.1f shards/s", real_of(s, "step_ms"), real_of(s, "shards_per_s"));
     if (real_of(s, "tokens_per_s") > 0) printf(", %.0f tokens/s", real_of(s, "tokens_per_s"));
@@ -215,9 +222,13 @@ static void print_checkpoints(const json_t *checkpoints) {
     printf("\n  %10s  %-16s  %-9s %s\n", "checkpoint", "root", "", "chunks here");
     json_array_foreach(checkpoints, i, checkpoint) {
         bool complete = json_is_true(json_object_get(checkpoint, "complete"));
+        bool away = json_is_true(json_object_get(checkpoint, "away"));
         printf("  %10lld  %-16.16s  %-9s %lld of %lld\n", count_of(checkpoint, "step"),
-               text_of(checkpoint, "root"), complete ? "complete" : "found", count_of(checkpoint, "held"),
-               count_of(checkpoint, "chunks"));
+               text_of(checkpoint, "root"),
+               complete ? "complete"
+               : away   ? "away"
+                        : "found",
+               count_of(checkpoint, "held"), count_of(checkpoint, "chunks"));
     }
 }
 

@@ -51,6 +51,8 @@ typedef struct gw_node_brain {
 /* This peer's directory and identity. */
 typedef struct gw_node_self {
     gw_directory directory;
+    gw_directory_place place; /* of the directory, as the log has it; the disk helper's */
+    atomic_bool looking;      /* the disk helper looks for the directory, or is about to */
     gw_dirlock lock;
     gw_identity identity;
     gw_keyring keyring;

@@ -102,7 +102,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
         gw_publish_corruption(&node->publisher, &mail->event.peer, mail->text);
         return;
     }
-    gw_publish_mail(&node->publisher, mail);
+    gw_publish_mail(&node->publisher, mail, brain->view.count);
     if (kind == GW_EV_SEEDS && node->reach)
         gw_reach_seek(node->reach, mail->event.seeds.addrs, mail->event.seeds.count);
     if (kind == GW_EV_REDUCED) atomic_store(&node->reduction.underway, false);
@@ -167,10 +167,38 @@ static bool report_hanging_shard(gw_node *node, uint64_t now) {
     return true;
 }
 
+/* Logs that the directory has been renamed or removed. On the disk helper, as the disk may hang. */
+static void look_at_directory(void *context) {
+    gw_node_self *self = context;
+    char now[GW_PATH_BYTES];
+    const char *path = self->directory.path;
+    gw_directory_place place = gw_directory_look(&self->directory, now);
+    if (place == GW_DIRECTORY_MOVED && place != self->place)
+        gw_log(GW_WARN, "node",
+               "the directory %s was renamed: it is %s now, where this peer goes on writing. Name that by "
+               "--dir from "
+               "now on, or rename it back",
+               path, now);
+    if (place == GW_DIRECTORY_REMOVED && place != self->place)
+        gw_log(GW_WARN, "node",
+               "the directory %s was removed while this peer runs, and with it its checkpoints, its identity "
+               "and its "
+               "key: this peer saves nothing more. Where others run, stop it and start it again; otherwise "
+               "its results "
+               "are lost with it",
+               path);
+    if (place == GW_DIRECTORY_THERE && place != self->place)
+        gw_log(GW_INFO, "node", "the directory %s is at its place again", path);
+    self->place = place;
+    atomic_store(&self->looking, false);
+}
+
 static void look_at_work(void *context) {
     gw_node *node = context;
     gw_err err;
     uint64_t now = gw_now_ns();
+    if (!atomic_exchange(&node->self.looking, true))
+        gw_helper_give(node->disk, look_at_directory, &node->self);
     gw_watchdog_look(&node->progress.dog, now);
     gw_progress_look(&node->progress);
     if (node->result.finished || report_hanging_gpus(node) || report_hanging_shard(node, now)) return;

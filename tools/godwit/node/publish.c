@@ -56,8 +56,8 @@ static bool ends_evaluation(const gw_node_job *job, uint64_t step, gw_phase phas
     return next != GW_EVALUATE;
 }
 
-/* What is known of the step that was applied last: it is shown once it is committed, and before another one is
- * applied. */
+/* What is known of the step that was applied last: it is shown once it is committed, and before another
+ * one is applied. */
 static gw_past_step describe(const gw_publisher *p, uint64_t step, const char *report) {
     const gw_node_job *job = p->of.job;
     gw_phase phase;
@@ -101,8 +101,8 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
     gw_metrics_add(p->of.metrics, &row);
 }
 
-/* Notes that all steps up to this one have been shown. Where neither events nor the file has any, a state that
- * is fetched needs no steps before it. */
+/* Notes that all steps up to this one have been shown. Where neither events nor the file has any, a state
+ * that is fetched needs no steps before it. */
 static void set_shown(gw_publisher *p, uint64_t step) {
     p->steps.shown = step;
     gw_history_set_known(p->of.history, step);
@@ -191,13 +191,21 @@ static uint32_t take_held(gw_shown_checkpoints *shown, uint64_t step, const gw_h
     return held;
 }
 
+/* Notes how old a checkpoint is now, and returns the time. */
+static uint64_t note_age(gw_shown_checkpoints *shown, uint64_t step, double age_s) {
+    uint64_t now = gw_now_ns();
+    if (shown->age_count < GW_SHOWN_AGES) shown->age_count++;
+    memmove(shown->ages + 1, shown->ages, (shown->age_count - 1) * sizeof shown->ages[0]);
+    shown->ages[0] = (gw_shown_age){step, now, age_s};
+    return now;
+}
+
 static void checkpoint_done(gw_publisher *p, const gw_action *action) {
     gw_shown_checkpoints *shown = &p->checkpoints;
     const gw_hash *root = &action->notice.checkpoint.root;
     uint32_t held = take_held(shown, action->step, root);
     p->counter[GW_COUNT_CHECKPOINTS]++;
-    shown->aged_ns = gw_now_ns();
-    shown->age_s = 0;
+    uint64_t now = note_age(shown, action->step, 0);
     uint32_t kept = shown->count < GW_SNAPSHOT_CHECKPOINTS ? shown->count : GW_SNAPSHOT_CHECKPOINTS - 1;
     memmove(shown->list + 1, shown->list, kept * sizeof shown->list[0]);
     shown->list[0] =
@@ -207,7 +215,7 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
                                  .chunks = gw_chunk_count(p->of.engine->device->layout->image_bytes),
                                  .held = held};
     shown->count = kept + 1;
-    uint64_t took = shown->save_ns ? shown->aged_ns - shown->save_ns : 0;
+    uint64_t took = shown->save_ns ? now - shown->save_ns : 0;
     shown->save_ns = 0;
     uint64_t written = gw_saver_written(p->of.engine->saver);
     gw_events_checkpoint(p->of.console->events, action->step, root,
@@ -264,13 +272,11 @@ void gw_publish_corruption(gw_publisher *p, const gw_peer_id *peer, const char *
 /* Mail and notices. */
 
 /* The step can be told to peers that take the state after it, which they may do before it is committed. */
-static void step_applied(gw_publisher *p, const gw_mail *mail) {
-    gw_peer_status status;
-    gw_peer_status_get(p->of.brain, &status);
+static void step_applied(gw_publisher *p, const gw_mail *mail, uint32_t members) {
     /* A step whose update was skipped has no report. */
     snprintf(p->steps.applied, sizeof p->steps.applied, "%s", mail->bytes ? (const char *)mail->bytes : "");
     gw_past_step one = describe(p, p->steps.begun, p->steps.applied);
-    one.members = status.view != NULL ? status.view->count : 1;
+    one.members = members;
     one.fingerprint = mail->event.applied.fingerprint;
     gw_history_add(p->of.history, &one);
 }
@@ -288,9 +294,9 @@ static void state_loaded(gw_publisher *p, gw_mail *mail) {
         gw_history_set_known(p->of.history, mail->loaded_step);
 }
 
-void gw_publish_mail(gw_publisher *p, gw_mail *mail) {
+void gw_publish_mail(gw_publisher *p, gw_mail *mail, uint32_t members) {
     const gw_event *event = &mail->event;
-    if (event->kind == GW_EV_APPLIED && event->outcome == GW_DONE) step_applied(p, mail);
+    if (event->kind == GW_EV_APPLIED && event->outcome == GW_DONE) step_applied(p, mail, members);
     if (event->kind == GW_EV_LOADED && event->outcome == GW_DONE) state_loaded(p, mail);
     if (event->kind == GW_EV_REDUCED) p->counter[GW_COUNT_BAD_ELEMENTS] += event->reduced.bad_count;
     if (event->kind == GW_EV_WORD_SWAPPED && event->word.outcome != GW_WORD_OK)
@@ -301,8 +307,7 @@ void gw_publish_mail(gw_publisher *p, gw_mail *mail) {
     if (mail->created_ms == 0) return;
     /* The age is by the clock of the peer that wrote the checkpoint, which may be ahead. */
     double age_s = (double)gw_wall_ns() * 1e-9 - (double)mail->created_ms * 1e-3;
-    p->checkpoints.aged_ns = gw_now_ns();
-    p->checkpoints.age_s = age_s > 0 ? age_s : 0;
+    note_age(&p->checkpoints, mail->loaded_step, age_s > 0 ? age_s : 0);
 }
 
 static void publish_again(void *context);
@@ -404,7 +409,7 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
                              .boot = of->self->incarnation.boot,
                              .step = status->committed_step,
                              .speed = found ? (double)info.speed / 1000.0 : 0,
-                             .checkpoint_step = status->checkpoint_step};
+                             .checkpoint_step = found ? info.checkpoint_step : UINT64_MAX};
     snprintf(self.name, sizeof self.name, "%s", s->name);
     gw_snapshot_add(s, &self);
     for (uint32_t i = 0; gw_peer_contact_at(of->brain, i, &info); i++) {
@@ -426,6 +431,36 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
         if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
         gw_snapshot_add(s, &peer);
     }
+}
+
+/* The checkpoints that this peer has, or was told of, and whether the peers here have all of them. */
+static void fill_checkpoints(const gw_publisher *p, const gw_peer_status *status, gw_node_snapshot *s) {
+    const gw_shown_checkpoints *shown = &p->checkpoints;
+    const gw_hash unknown = {{0}};
+    uint64_t since = p->started_ns;
+    s->checkpoint_step = status->whole_step;
+    bool listed = s->checkpoint_step == UINT64_MAX || gw_hash_equal(&status->whole_root, &unknown);
+    for (uint32_t i = 0; i < shown->count; i++)
+        listed |= gw_hash_equal(&shown->list[i].root, &status->whole_root);
+    if (!listed) /* this peer came later, and has no part of it */
+        s->checkpoints[s->checkpoint_count++] =
+            (gw_snapshot_checkpoint){.step = status->whole_step,
+                                     .root = status->whole_root,
+                                     .complete = true,
+                                     .chunks = gw_chunk_count(p->of.engine->device->layout->image_bytes)};
+    for (uint32_t i = 0; i < shown->count && s->checkpoint_count < GW_SNAPSHOT_CHECKPOINTS; i++) {
+        gw_snapshot_checkpoint one = shown->list[i];
+        one.away = gw_peer_checkpoint_is_away(p->of.brain, &one.root);
+        one.complete = one.complete && !one.away;
+        s->checkpoints[s->checkpoint_count++] = one;
+    }
+    double age_s = 0;
+    for (uint32_t i = shown->age_count; i-- > 0;) {
+        if (shown->ages[i].step != s->checkpoint_step) continue;
+        since = shown->ages[i].at_ns;
+        age_s = shown->ages[i].age_s;
+    }
+    s->checkpoint_age_s = age_s + (double)(p->published_ns - since) * 1e-9;
 }
 
 static int by_id(const void *a, const void *b) {
@@ -454,8 +489,10 @@ static uint64_t fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     s->disk_fails = !status.disk_writable || gw_progress_lookup_hangs(p->of.progress);
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
-    s->checkpoint_step = status.checkpoint_step;
     s->best = status.best;
+    s->no_state = !status.has_state;
+    s->loading_step = status.loading_step;
+    fill_checkpoints(p, &status, s);
     s->counter[GW_COUNT_STEPS_REPAIRED] = status.steps_repaired;
     s->counter[GW_COUNT_SHARDS_REPAIRED] = status.shards_repaired;
     s->counter[GW_COUNT_PROBES] = status.gossip.probes;
@@ -526,7 +563,6 @@ static void fill_steps(const gw_shown_steps *steps, uint64_t now, gw_node_snapsh
 
 void gw_publish(gw_publisher *p) {
     const gw_run_options *options = p->of.options;
-    const gw_shown_checkpoints *checkpoints = &p->checkpoints;
     gw_node_snapshot *s = p->snapshot;
     uint64_t now = gw_now_ns();
     p->published_ns = now;
@@ -552,9 +588,6 @@ void gw_publish(gw_publisher *p) {
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();
     snprintf(s->best_by, sizeof s->best_by, "%s", p->of.job->best.by);
     s->patience = p->of.job->best.rule.patience;
-    s->checkpoint_age_s = checkpoints->age_s + (double)(now - checkpoints->aged_ns) * 1e-9;
-    memcpy(s->checkpoints, checkpoints->list, sizeof s->checkpoints);
-    s->checkpoint_count = checkpoints->count;
     show_fetched(p, fill_brain(p, s));
     fill_steps(&p->steps, now, s);
     fill_network(p, s);
@@ -618,7 +651,7 @@ void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
     const gw_event_start start = start_of(p, memory, length);
     p->snapshot = calloc(1, sizeof *p->snapshot);
     GW_ASSERT_MEMORY(p->snapshot != NULL);
-    p->started_ns = p->checkpoints.aged_ns = gw_now_ns();
+    p->started_ns = gw_now_ns();
     gw_events_start(p->of.console->events, &start);
     const gw_node_origin *origin = &p->of.job->origin;
     if (origin->wanted)

@@ -53,6 +53,14 @@ typedef struct gw_shown_save {
 
 enum { GW_SHOWN_SAVES = 4 };
 
+/* At `at_ns`, the complete checkpoint of this step was `age_s` seconds old. */
+typedef struct gw_shown_age {
+    uint64_t step, at_ns;
+    double age_s;
+} gw_shown_age;
+
+enum { GW_SHOWN_AGES = 16 };
+
 /* Checkpoints, as they are shown. */
 typedef struct gw_shown_checkpoints {
     gw_snapshot_checkpoint list[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */
@@ -60,8 +68,8 @@ typedef struct gw_shown_checkpoints {
     gw_shown_save saves[GW_SHOWN_SAVES]; /* newest first: one may become complete when the next has begun */
     uint32_t save_count;
     uint64_t save_ns; /* time of the first SAVE of a checkpoint that is not complete; 0 = none */
-    uint64_t aged_ns; /* time at which the newest known checkpoint was `age_s` seconds old */
-    double age_s;
+    gw_shown_age ages[GW_SHOWN_AGES]; /* newest first */
+    uint32_t age_count;
 } gw_shown_checkpoints;
 
 /* Steps, as they are shown. */
@@ -121,9 +129,9 @@ void gw_publish_notice(gw_publisher *publisher, const gw_action *action);
 void gw_publish_step_begun(gw_publisher *publisher, const gw_action *action);
 void gw_publish_save(gw_publisher *publisher, const gw_action *action);
 void gw_publish_retained(gw_publisher *publisher, const gw_action *action);
-/* A mail for the brain: counters, the report of an applied step, the age of the checkpoint that was
- * loaded. */
-void gw_publish_mail(gw_publisher *publisher, gw_mail *mail);
+/* A mail for the brain, of a view with so many members: counters, the report of an applied step, the age
+ * of the checkpoint that was loaded. Takes the steps that came with a state from the mail. */
+void gw_publish_mail(gw_publisher *publisher, gw_mail *mail, uint32_t members);
 /* A peer has other bits of a chunk than it should have: shown and logged. */
 void gw_publish_corruption(gw_publisher *publisher, const gw_peer_id *peer, const char *evidence);
 /* The checkpoints that are on this peer's disk at the start. */

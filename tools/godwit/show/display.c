@@ -216,7 +216,12 @@ static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) 
 static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
     int count = 0;
     part *next = add(parts, &count, 0);
-    snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
+    if (!s->no_state)
+        snprintf(next->text, sizeof next->text, "step %" PRIu64, s->step);
+    else if (s->loading_step != UINT64_MAX)
+        snprintf(next->text, sizeof next->text, "fetches step %" PRIu64, s->loading_step);
+    else
+        snprintf(next->text, sizeof next->text, "step -");
     size_t used = strlen(next->text);
     if (s->steps > 0) snprintf(next->text + used, sizeof next->text - used, "/%" PRIu64, s->steps);
     memcpy(next->brief, next->text, sizeof next->brief);

@@ -95,6 +95,8 @@ typedef struct gw_snapshot_checkpoint {
     /* it is known to be complete, or all of it is on this disk; for others found on the disk it is not
      * known */
     bool complete;
+    /* It was complete, and peers that are gone have chunks of it that nobody here has; not complete then. */
+    bool away;
     uint32_t chunks, held; /* chunks of the whole state; those on this peer's disk */
 } gw_snapshot_checkpoint;
 
@@ -128,7 +130,9 @@ typedef struct gw_node_snapshot {
     gw_peer_id leader;
     uint32_t members;
 
-    uint64_t step, steps; /* steps done; steps of the whole job (0 = not known yet) */
+    uint64_t step, steps;  /* steps done; steps of the whole job (0 = not known yet) */
+    bool no_state;         /* this peer has no state yet, so that no step counts as done */
+    uint64_t loading_step; /* of the state that it fetches; UINT64_MAX = it fetches none */
     /* recent mean wall time of a step; 0 = none yet. It grows while no step commits: then it is the time
      * since the last one */
     double step_ms;
@@ -145,13 +149,16 @@ typedef struct gw_node_snapshot {
     char corruption[400];
     uint64_t rss_bytes;
 
-    bool disk_fails;          /* checkpoints cannot be written or read on this peer's disk */
-    uint64_t checkpoint_step; /* the newest complete checkpoint; UINT64_MAX = none */
+    bool disk_fails; /* checkpoints cannot be written or read on this peer's disk */
+    /* the newest complete checkpoint that the peers which live have as a whole; UINT64_MAX = none */
+    uint64_t checkpoint_step;
     /* --keep-best: the value and direction; "" = not given. --patience; 0 = not given. */
     char best_by[GW_BEST_BY_BYTES];
     uint32_t patience;
     gw_best best;
-    double checkpoint_age_s; /* time since it became complete; without one, since this process started */
+    /* time since checkpoint_step became complete; without one, or where that is not known, since this
+     * process started */
+    double checkpoint_age_s;
 
     uint64_t counter[GW_COUNTERS];
     uint64_t packets[GW_PACKET_VERDICTS]; /* gossip packets received, by verdict */

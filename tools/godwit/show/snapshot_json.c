@@ -39,6 +39,7 @@ static json_t *checkpoint_object(const gw_snapshot_checkpoint *checkpoint) {
     gw_json_step(object, "step", checkpoint->step);
     gw_json_hash(object, "root", &checkpoint->root);
     gw_json_flag(object, "complete", checkpoint->complete);
+    if (checkpoint->away) gw_json_flag(object, "away", true);
     gw_json_count(object, "chunks", checkpoint->chunks);
     gw_json_count(object, "held", checkpoint->held);
     return object;
@@ -103,7 +104,8 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_peer(root, "leader", &s->leader);
     gw_json_text(root, "leader_name", s->leader_name);
     gw_json_count(root, "members", s->members);
-    gw_json_step(root, "step", s->step);
+    gw_json_step(root, "step", s->no_state ? UINT64_MAX : s->step);
+    gw_json_step(root, "loading_step", s->loading_step);
     gw_json_count(root, "steps", s->steps);
     gw_json_real(root, "step_ms", s->step_ms);
     gw_json_real(root, "shards_per_s", s->shards_per_s);

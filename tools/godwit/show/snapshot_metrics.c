@@ -244,7 +244,9 @@ static void state(FILE *out, const gw_node_snapshot *s) {
           "0 while checkpoints cannot be written to this peer's --dir, or a read there hangs.",
           !s->disk_fails);
     if (s->checkpoint_step != UINT64_MAX)
-        gauge(out, "checkpoint_step", "Step of the newest complete checkpoint.", (double)s->checkpoint_step);
+        gauge(out, "checkpoint_step",
+              "Step of the newest complete checkpoint that the peers here have as a whole.",
+              (double)s->checkpoint_step);
     if (s->best.any) {
         gauge(out, "best_value", "Best value of an evaluation so far (--keep-best).", s->best.value);
         gauge(out, "best_step", "Steps done in the state with the best value.", (double)s->best.step);

@@ -60,3 +60,54 @@ Test(peer_status, that_no_seed_answers_is_said_after_a_second) {
     cr_expect_lt(f.now - started_ns, 3 * SECOND_NS);
     flock_close(&f);
 }
+
+static gw_peer_contact_info known(const flock *f, uint32_t of, uint32_t by) {
+    gw_peer_contact_info info = {0};
+    cr_assert(gw_peer_contact_find(f->peers[by].brain, &f->peers[of].config.id, &info));
+    return info;
+}
+
+static bool one_knows_that_zero_saved(const flock *f) {
+    return f->peers[1].checkpoints >= 2 && known(f, 0, 1).checkpoint_step != UINT64_MAX;
+}
+
+static bool one_is_alone(const flock *f) {
+    return flock_in_view_of(f, 1, 1) && flock_said(f, 1, "no peer that is here has all") > 0;
+}
+
+static bool third_is_in(const flock *f) {
+    return flock_in_view_of(f, 2, 3);
+}
+
+/* The disk of one of them is full from the beginning: the other has all of each checkpoint. A third that
+ * joins has nothing of them, and knows of them. */
+Test(peer_status, a_checkpoint_is_there_only_while_its_holders_are) {
+    flock f;
+    flock_open(&f, 3, 2, 4000, GW_QUORUM_ANY);
+    f.checkpoint_steps = 50;
+    for (uint32_t i = 0; i < 3; i++) f.peers[i].seal_ns = SECOND_NS / 10;
+    f.peers[1].disk_full = f.peers[2].disk_full = true;
+    flock_start(&f, 0);
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, one_knows_that_zero_saved, 100 * MOST_EVENTS));
+    uint64_t step = flock_status(&f, 1).whole_step;
+    const gw_hash root = flock_status(&f, 1).checkpoint_root;
+    cr_expect_eq(step, f.peers[0].saved_step);
+    cr_expect_leq(known(&f, 0, 1).checkpoint_step, step, "gossip comes later");
+    cr_expect_eq(known(&f, 1, 1).checkpoint_step, UINT64_MAX, "its own disk has nothing of it");
+    cr_expect_eq(known(&f, 1, 0).checkpoint_step, UINT64_MAX, "and the other knows");
+    cr_expect_not(gw_peer_checkpoint_is_away(f.peers[1].brain, &root));
+    flock_start(&f, 2);
+    cr_assert(flock_run(&f, third_is_in, 100 * MOST_EVENTS));
+    cr_expect_eq(flock_status(&f, 2).whole_step, flock_status(&f, 0).whole_step, "the newcomer was told");
+    flock_kill(&f, 2);
+    flock_kill(&f, 0);
+    cr_assert(flock_run(&f, one_is_alone, 100 * MOST_EVENTS));
+    cr_expect_eq(flock_status(&f, 1).whole_step, UINT64_MAX);
+    cr_expect_neq(flock_status(&f, 1).checkpoint_step, UINT64_MAX);
+    const gw_hash newest = flock_status(&f, 1).checkpoint_root;
+    cr_expect(gw_peer_checkpoint_is_away(f.peers[1].brain, &newest));
+    flock_start(&f, 0);
+    while (flock_status(&f, 1).whole_step == UINT64_MAX) cr_assert(!flock_run(&f, NULL, 10));
+    flock_close(&f);
+}

@@ -296,8 +296,8 @@ static void expect_said(const flock *f, uint32_t full, uint32_t given_up, uint32
     cr_assert_eq(flock_said(f, 0, "can be written here again"), again);
 }
 
-/* Full for seven minutes, with room for seven, full again for seven: each change is told, and again after a minute and
- * after two more, as somebody may have looked away. */
+/* Full for seven minutes, with room for seven, full again for seven: each change is told, and again after
+ * a minute and after two more, as somebody may have looked away. */
 Test(peer_saves, a_full_disk_is_told_again_and_again_until_it_has_room) {
     flock f;
     flock_open(&f, 1, 1, 60, GW_QUORUM_ANY);
@@ -456,8 +456,42 @@ Test(peer_saves, chunks_of_a_checkpoint_that_failed_do_not_take_the_room_of_the_
     flock f;
     run_out_of_room(&f);
     cr_assert(flock_run(&f, has_3_checkpoints, MOST_EVENTS));
-    cr_assert_eq(flock_said(&f, 0, "can be written here again"), 1);
+    cr_assert_eq(flock_said(&f, 0, "can be written here again"), 0, "it may be full again at once");
+    cr_assert(flock_status(&f, 0).disk_writable);
+    while (flock_said(&f, 0, "can be written here again") == 0) cr_assert(!flock_run(&f, NULL, 10));
+    cr_assert_gt(f.peers[0].checkpoints, 3);
     cr_assert_eq(f.peers[0].store.count, FLOCK_CHUNKS);
+    flock_close(&f);
+}
+
+/* Each second checkpoint finds room for a part of its chunks only. */
+Test(peer_saves, a_disk_that_takes_some_and_refuses_others_is_not_told_of_each_time) {
+    flock f;
+    flock_open(&f, 2, 2, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 1;
+    for (uint32_t i = 0; i < 2; i++) f.peers[i].seal_ns = UINT64_C(1000000000);
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, has_2_checkpoints, MOST_EVENTS));
+    for (uint64_t end_ns = f.now + UINT64_C(50000000000); f.now < end_ns;) {
+        uint32_t before = f.peers[1].saves;
+        f.peers[1].disk_full = !f.peers[1].disk_full;
+        while (f.peers[1].saves < before + 2) cr_assert(!flock_run(&f, NULL, 10));
+    }
+    cr_expect_eq(flock_said(&f, 1, "cannot be written here"), 1);
+    cr_expect_eq(flock_said(&f, 1, "can be written here again"), 0);
+    f.peers[1].disk_full = false;
+    while (flock_said(&f, 1, "can be written here again") == 0) cr_assert(!flock_run(&f, NULL, 10));
+    flock_close(&f);
+}
+
+Test(peer_saves, a_lone_peer_with_a_full_disk_tells_how_much_is_unsaved) {
+    flock f;
+    flock_open(&f, 1, 1, LONG, GW_QUORUM_ANY);
+    f.checkpoint_steps = 5;
+    f.peers[0].disk_full = true;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, cannot_write_here, MOST_EVENTS));
+    cr_expect_eq(flock_said(&f, 0, "5 steps are unsaved: no complete checkpoint is here"), 2);
     flock_close(&f);
 }
 
