@@ -2,6 +2,7 @@
 command of the Python package. The program of a wheel is tested by tests/tools/test_wheel.py."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,11 @@ job.run()
 """
 
 
+def found_in(output):
+    """What the check says; the program's own processes print besides, and some are ended before they do."""
+    return [line for line in output.splitlines() if not line.startswith("arguments:")]
+
+
 class Command(peers.Case):
     def write(self, name, text):
         path = os.path.join(self.folder, name)
@@ -57,16 +63,17 @@ class Check(Command):
             self.skipTest(peers.lacks("numpy"))
         python = ("--python", peers.PYTHON)
         pure = self.write("pure.py", PURE.replace("IMPURE", "0"))
-        code, out, err = self.call(peers.BINARY, "check", *python, pure, "plain", "--", "--own", "3 4")
+        code, out, err = self.call(peers.BINARY, "check", *python, "--steps", "1", pure, "plain", "--", "--own", "3 4")
         self.assertEqual(code, 0, err)
         self.assertIn("nothing was found", out)
+        self.assertIn("at the first state", out)
         self.assertIn("arguments: ['plain', '--own', '3 4']", out)
         impure = self.write("impure.py", PURE.replace("IMPURE", "len(calls)"))
         code, out, err = self.call(peers.BINARY, "check", impure, GODWIT_PYTHON=peers.PYTHON)
         self.assertEqual(code, 1, err)
         self.assertIn("is not pure", out)
         by_module = self.call(peers.PYTHON, "-m", "godwit", "check", impure)
-        self.assertEqual(by_module[:2], (1, out))
+        self.assertEqual((by_module[0], found_in(by_module[1])), (1, found_in(out)))
 
     def test_what_cannot_be_checked_is_told(self):
         script = self.write("job.py", "import godwit\n")
@@ -94,6 +101,22 @@ class Check(Command):
         code, _, err = self.call(peers.BINARY, "check", script, PATH=self.folder)
         self.assertEqual(code, 2)
         self.assertIn("the first on the PATH", err)
+
+    def test_the_options_and_bounds_are_those_of_the_check(self):
+        """The command's complaint about a number out of bounds says the bounds, and so does the check's own."""
+        code, out, _ = self.call(peers.PYTHON, "-m", "godwit", "check", "--help")
+        self.assertEqual(code, 0)
+        own = set(re.findall(r"(?m)^  (--[a-z]+) ", out))
+        _, out, _ = self.call(peers.BINARY, "check", "--help")
+        self.assertEqual(own, set(re.findall(r"(?m)^.{6}(--[a-z]+)=", out)) - {"--python"})
+        for option in own:
+            for command in ((peers.BINARY, "check"), (peers.PYTHON, "-m", "godwit", "check")):
+                code, _, err = self.call(*command, option, "99999999999999999999", "job.py")
+                self.assertEqual(code, 2)
+                found = re.findall(r"(?:from|between) (\d+) (?:to|and) (\d+)", err)
+                self.assertEqual(len(found), 1, err)
+                bounds = found if command[0] == peers.BINARY else bounds
+                self.assertEqual(found, bounds, option)
 
     def test_a_folder_of_the_modules_name_is_not_taken_for_it(self):
         os.mkdir(os.path.join(self.folder, "godwit"))

@@ -103,11 +103,15 @@ _godwit_table() {
         fi
         ;;
     check)
-        offered+=' --python= -p --seed= -s --help --usage'
+        offered+=' --python= -p --seed= -s --shards= --steps= --threads= --limit= --help --usage'
         kinds[--python]='file'
         kinds[-p]='file'
         kinds[--seed]='any'
         kinds[-s]='any'
+        kinds[--shards]='any'
+        kinds[--steps]='any'
+        kinds[--threads]='any'
+        kinds[--limit]='any'
         ;;
     devices)
         offered+=' --rdma-device= -d --gid-index= -g --gpus -G --json -j --help --usage'

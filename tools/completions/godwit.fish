@@ -104,6 +104,10 @@ complete -c godwit -n '__godwit_is bench gpt' -l workers -x -d 'The number of wo
 complete -c godwit -n '__godwit_is check' -F
 complete -c godwit -n '__godwit_is check' -s p -l python -r -F -d 'The Python that runs the program'
 complete -c godwit -n '__godwit_is check' -s s -l seed -x -d 'The job\'s seed'
+complete -c godwit -n '__godwit_is check' -l shards -x -d 'How many shards of each step are computed, and half as many of an evaluation'
+complete -c godwit -n '__godwit_is check' -l steps -x -d 'How many steps are computed'
+complete -c godwit -n '__godwit_is check' -l threads -x -d 'The threads of a computation'
+complete -c godwit -n '__godwit_is check' -l limit -x -d 'How long the check may take'
 complete -c godwit -n '__godwit_is check' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is check' -l usage -d 'Print a short usage message, and exit'
 

@@ -5,8 +5,7 @@
 bool gw_cuda_list(gw_cuda_info list[GW_CUDA_GPUS], uint32_t *count, gw_err *err) {
     (void)list;
     *count = 0;
-    return gw_fail(err, GW_E_UNSUPPORTED,
-                   "this build has no CUDA: nvcc 13 was not found when it was configured");
+    return gw_fail(err, GW_E_UNSUPPORTED, "this build has no CUDA: it was configured without nvcc 13");
 }
 
 bool gw_cuda_present(void) {

@@ -24,27 +24,50 @@ static const char check_doc[] =
     "those "
     "shards do not reach. On a flock, 'godwit run --verify 1%' goes on checking.";
 
+enum { SEED = 's', PYTHON = 'p', SHARDS = 256, STEPS, THREADS, LIMIT };
+
 static const struct argp_option check_options[] = {
-    {"python", 'p', "FILE", 0, "The Python that runs the program; default: as 'godwit run'", 0},
-    {"seed", 's', "N", 0, "The job's seed; default: 1", 0},
+    {"python", PYTHON, "FILE", 0, "The Python that runs the program; default: as 'godwit run'", 0},
+    {"seed", SEED, "N", 0, "The job's seed; default: 1", 0},
+    {"shards", SHARDS, "N", 0,
+     "Compute so many shards of each step, and half as many of an evaluation; default: 4", 0},
+    {"steps", STEPS, "N", 0, "Compute so many steps; default: 2", 0},
+    {"threads", THREADS, "N", 0, "Threads of a computation; 2 (or 1) are tried as well; default: 1", 0},
+    {"limit", LIMIT, "SECONDS", 0, "Take no longer than this; default: 600", 0},
     {0},
 };
 
+/* The options that the check itself takes, and their bounds, which are the check's. */
+static const struct {
+    int key;
+    const char *name;
+    uint64_t least, most;
+} handed_on[] = {{SEED, "--seed", 0, INT64_MAX},
+                 {SHARDS, "--shards", 1, 1048575},
+                 {STEPS, "--steps", 1, 1000},
+                 {THREADS, "--threads", 1, GW_PROGRAM_THREADS_MOST},
+                 {LIMIT, "--limit", 1, UINT64_C(1) << 31}};
+
+enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
+
 typedef struct options {
-    const char *python, *seed, *file;
-    char **arguments; /* of the program, which end with NULL */
+    const char *python, *file;
+    const char *values[HANDED_ON]; /* NULL: the option is not given */
+    char **arguments;              /* of the program, which end with NULL */
 } options;
 
 static error_t parse_check(int key, char *arg, struct argp_state *state) {
     options *o = state->input;
+    for (size_t i = 0; i < HANDED_ON; i++) {
+        if (key != handed_on[i].key) continue;
+        (void)gw_number_of_option(state, handed_on[i].name, arg, handed_on[i].least, handed_on[i].most);
+        o->values[i] = arg;
+        return 0;
+    }
     switch (key) {
-    case 'p':
+    case PYTHON:
         if (arg[0] == '\0') argp_error(state, "--python: the name is empty");
         o->python = arg;
-        return 0;
-    case 's':
-        (void)gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
-        o->seed = arg;
         return 0;
     case ARGP_KEY_ARG:
         if (!gw_program_is_script(arg)) argp_error(state, "'%s' is no Python program: give a FILE.py", arg);
@@ -60,34 +83,39 @@ static error_t parse_check(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* What Python runs. Its first argument says where the choice of Python comes from. The folder in which the command
- * is given holds no modules of the check. */
-static char code[] = "import importlib.util, sys\n"
-                     "origin = sys.argv.pop(1)\n"
-                     "sys.path[:] = [place for place in sys.path if place]\n"
-                     "if importlib.util.find_spec('godwit') is None:\n"
-                     "    print(f'godwit check: the Python {sys.executable}, {origin}, has no module godwit: "
-                     "install it there, '\n"
-                     "          'or name another Python with --python', file=sys.stderr)\n"
-                     "    sys.exit(2)\n"
-                     "from godwit import check\n"
-                     "sys.exit(check.main(sys.argv[1:]))\n";
+/* What Python runs. Its first argument says where the choice of Python comes from. The folder in which the
+ * command is given holds no modules of the check. */
+static const char code[] =
+    "import importlib.util, sys\n"
+    "origin = sys.argv.pop(1)\n"
+    "sys.path[:] = [place for place in sys.path if place]\n"
+    "if importlib.util.find_spec('godwit') is None:\n"
+    "    print(f'godwit check: the Python {sys.executable}, {origin}, has no module godwit: "
+    "install it there, '\n"
+    "          'or name another Python with --python', file=sys.stderr)\n"
+    "    sys.exit(2)\n"
+    "from godwit import check\n"
+    "sys.exit(check.main(sys.argv[1:]))\n";
 
 /* Becomes Python. Returns where that fails. */
 static void become(const options *o, const char *python, const char *origin) {
-    size_t given = 0, count = 0;
+    const char *first[] = {python, "-c", code, origin};
+    size_t given = 0, count = 0, firsts = sizeof first / sizeof first[0];
     while (o->arguments[given] != NULL) given++;
-    char **argv = calloc(given + 9, sizeof *argv);
+    const char **argv = calloc(firsts + 2 * HANDED_ON + 1 + given + 1, sizeof *argv);
     if (argv == NULL) {
         errno = ENOMEM;
         return;
     }
-    const char *first[] = {python, "-c", code, origin, o->seed != NULL ? "--seed" : NULL, o->seed};
-    for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
-        if (first[i] != NULL) argv[count++] = (char *)(uintptr_t)first[i];
-    argv[count++] = (char *)(uintptr_t)o->file;
+    for (size_t i = 0; i < firsts; i++) argv[count++] = first[i];
+    for (size_t i = 0; i < HANDED_ON; i++) {
+        if (o->values[i] == NULL) continue;
+        argv[count++] = handed_on[i].name;
+        argv[count++] = o->values[i];
+    }
+    argv[count++] = o->file;
     memcpy(argv + count, o->arguments, given * sizeof *argv);
-    (void)execvp(python, argv);
+    (void)execvp(python, (char *const *)(uintptr_t)argv);
     free(argv);
 }
 
