@@ -105,6 +105,13 @@ Test(init, a_folder_with_checkpoints_is_no_model) {
     cr_expect_not(gw_init_load(&(gw_params){.list = &two, .count = 1}, "/nowhere", &model, &err));
     cr_expect(err.code == GW_E_USAGE && strstr(err.text, "holds a model, not checkpoints") != NULL, "%s",
               err.text);
+    /* A directory may have a comma in its name, with a checkpoint behind it, too. */
+    scratch_make_folder("a,b");
+    for (int i = 0; i < 2; i++) {
+        snprintf(list, sizeof list, "%s%s", scratch_path("a,b"), i == 0 ? "" : "@5");
+        cr_expect_not(gw_init_load(&(gw_params){.list = &two, .count = 1}, "/nowhere", &model, &err));
+        cr_expect_not_null(strstr(err.text, "/a,b holds no checkpoint of a gpt job"), "%s", err.text);
+    }
     snprintf(list, sizeof list, "%s@5", scratch_folder());
     cr_expect_not(gw_init_load(&(gw_params){.list = &two, .count = 1}, "/nowhere", &model, &err));
     cr_expect_not_null(strstr(err.text, "without @STEP"), "%s", err.text);

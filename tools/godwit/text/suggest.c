@@ -109,17 +109,43 @@ static bool complain(const struct argp *argp, int argc, char **argv) {
     return false;
 }
 
-static void look_for_h(void *context, const struct argp_option *o) {
-    *(bool *)context |= o->key == 'h';
+/* An option of one letter on the command line, and what argp's tables know of it. */
+typedef struct letter {
+    int key;
+    bool is_known, takes_next;
+} letter;
+
+static void look_up_letter(void *context, const struct argp_option *o) {
+    letter *l = context;
+    if (o->key != l->key) return;
+    l->is_known = true;
+    l->takes_next = o->arg != NULL && (o->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
-/* Takes -h for --help, unless an option has that letter. */
+static letter find_letter(const struct argp *argp, char key) {
+    letter l = {.key = key};
+    for_each_option(argp, look_up_letter, &l);
+    return l;
+}
+
+/* Whether the argument that follows this one is its value. */
+static bool takes_next(const struct argp *argp, const char *argument) {
+    if (argument[0] == '-' && argument[1] != '-' && argument[1] != '\0' && argument[2] == '\0')
+        return find_letter(argp, argument[1]).takes_next;
+    if (strncmp(argument, "--", 2) != 0 || strchr(argument, '=') != NULL) return false;
+    lookup l = {.suggestion.word = argument + 2, .length = strlen(argument + 2)};
+    for_each_option(argp, look_up, &l);
+    return l.takes_next;
+}
+
+/* Takes -h for --help, unless an option has that letter or it is the value of one. */
 static void take_short_help(const struct argp *argp, int argc, char **argv) {
     static char help[] = "--help";
-    bool taken = false;
-    for_each_option(argp, look_for_h, &taken);
-    for (int i = 1; i < argc && !taken && strcmp(argv[i], "--") != 0; i++)
+    if (find_letter(argp, 'h').is_known) return;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "-h") == 0) argv[i] = help;
+        i += takes_next(argp, argv[i]);
+    }
 }
 
 error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *input) {

@@ -1,5 +1,6 @@
 #include "tools/godwit/weights/init.h"
 
+#include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/params.h"
 #include "kernels/model/gpt/config.h"
@@ -12,14 +13,23 @@
 
 enum { DIRS = 256 };
 
-/* Splits `list` at its commas. */
-static bool split_list(char *list, char **dirs, uint32_t *count, gw_err *err) {
-    char *rest = list, *dir;
+/* Splits `list` at its commas, unless it names one directory, since a name may have commas, and cuts what
+ * chooses a checkpoint off the last one. */
+static bool split_list(char *list, char **dirs, uint32_t *count, gw_checkpoint_choice *choice, gw_err *err) {
+    gw_checkpoint_choice of_one = *choice;
+    char *one = strdup(list), *rest = list, *dir;
     struct stat about;
-    if (stat(list, &about) == 0) rest = NULL; /* a name may have commas */
-    if (rest == NULL) dirs[0] = list;
-    for (*count = rest == NULL; (dir = strsep(&rest, ",")) != NULL; dirs[(*count)++] = dir)
+    GW_ASSERT_MEMORY(one != NULL);
+    gw_checkpoint_choice_cut(one, &of_one);
+    bool single = stat(one, &about) == 0;
+    free(one);
+    *count = 0;
+    if (single) dirs[(*count)++] = list;
+    while (!single && (dir = strsep(&rest, ",")) != NULL) {
         if (*count == DIRS) return gw_fail(err, GW_E_LIMIT, "more than %d directories", DIRS);
+        dirs[(*count)++] = dir;
+    }
+    gw_checkpoint_choice_cut(dirs[*count - 1], choice);
     return true;
 }
 
@@ -155,8 +165,7 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     struct stat own = {0}, given;
     uint32_t count;
     gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
-    bool good = split_list(copy, dirs, &count, err);
-    if (good) gw_checkpoint_choice_cut(dirs[count - 1], &choice);
+    bool good = split_list(copy, dirs, &count, &choice, err);
     bool from_dirs = good && !gw_model_is_folder(list) && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++)
         if (gw_model_is_folder(dirs[i]))
@@ -171,7 +180,8 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
             good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir: give other directories", dirs[i]);
     }
     if (from_dirs && good) good = load_model(dirs, count, &choice, model, err);
-    if (!from_dirs && good) gw_log(GW_INFO, "init", "the job begins with the weights of --init %s", list);
+    if (!from_dirs && good && stat(list, &given) == 0)
+        gw_log(GW_INFO, "init", "the job begins with the weights of --init %s", list);
     free(copy);
     return good || gw_fail_in(err, "--init");
 }
