@@ -129,6 +129,25 @@ class Case(unittest.TestCase):
             found.append(self.peer(f"p{i}", program, arguments, (*together, "--join", seed), **each[i]))
         return found
 
+    def expect_one_state_with_two_threads(self, program, arguments=()):
+        """Expects that a program which computes with two threads, so that its workers are no forks, has one state
+        alone, with workers that die, and on peers of which one is killed; and that with one thread it is another job."""
+        threads = ("--threads", "2")
+        state = state_of(self.alone(program, arguments, GODWIT_THREADS="2"))
+        marks = os.path.join(self.folder, "marks")
+        places = ["shard 0 0", "shard 2 1", "once 1", "after 2"]
+        options = ("--workers", "2", *threads)
+        self.assertEqual(self.state("dying", program, arguments, options, **kills(marks, *places)), state)
+        self.assertEqual(sorted(os.listdir(marks)), sorted(places))
+        killed = kills(os.path.join(self.folder, "killed"), "peer shard 2 1", "shard 3 0")
+        flock = self.flock(program, arguments, 3, ("--workers", "1", *threads), [killed] * 3)
+        ends = [peer.end() for peer in flock]
+        self.assertEqual(sorted(ends), [-9, 0, 0], [p.output for p in flock])
+        self.assertEqual([state_of(p.output) for p, end in zip(flock, ends) if end == 0], [state] * 2)
+        other = self.peer("dying", program, arguments, ("--workers", "1"))
+        self.assertNotEqual(other.end(), 0, other.output)
+        self.assertRegex(other.output, "another job.*threads")
+
     def pictures(self):
         """The path of a folder with pictures in IDX files, as MNIST has them."""
         for name, count in (("train", 300), ("t10k", 100)):

@@ -38,6 +38,9 @@ class SameBytes(peers.Case):
         self.assertEqual(sorted(ends), [-9, 0, 0], [p.output for p in flock])
         self.assertEqual([peers.state_of(p.output) for p, end in zip(flock, ends) if end == 0], [state] * 2)
 
+    def test_two_threads_are_another_job_with_one_state(self):
+        self.expect_one_state_with_two_threads(PLAIN)
+
     def test_kmeans_stops_by_itself_with_one_state(self):
         alone = self.alone(KMEANS)
         said = re.search(r"after \d+ updates the mean distance is .*", alone)[0]

@@ -56,6 +56,9 @@ class SameBytes(peers.Case):
         self.assertIn("this peer leaves", halves.output)
         self.assertEqual(self.state("halves", PICTURES, arguments, ("--workers", "1")), state)
 
+    def test_two_threads_are_another_job_with_one_state(self):
+        self.expect_one_state_with_two_threads(PICTURES, [5])
+
     def export(self):
         """Exports the model of the directory `one`, and expects its own names."""
         file = os.path.join(self.folder, "model.safetensors")

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from . import session as _session
 from .errors import Error, Refused
-from .job import AfterContext, Loader, Result, ShardContext, UpdateContext
+from .job import AfterContext, Result, ShardContext, UpdateContext
+from .loader import Loader, SampleError
 
 if TYPE_CHECKING:
     from .torch_program import Job
 
-__all__ = ["AfterContext", "Error", "Job", "Loader", "Refused", "Result", "ShardContext", "UpdateContext"]
+__all__ = ["AfterContext", "Error", "Job", "Loader", "Refused", "Result", "SampleError", "ShardContext", "UpdateContext"]
 
 _session.begin()
 

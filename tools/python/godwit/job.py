@@ -26,6 +26,10 @@ IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
 _has_run = False
 """Whether a job of this script has run."""
 
+at_end: List[Callable[[], None]] = []
+"""What is called once in this process when its job has ended."""
+
+
 class ShardContext:
     """What a shard function is given: which shard of which step it is.
 
@@ -246,6 +250,8 @@ class JobBase:
         identity.close()
         finish = _serve_alone(program, dir) if current is None else serve(current, program)
         identity.open_again()
+        while at_end:
+            at_end.pop()()
         return Result(finish.steps, finish.updates, finish.reports)
 
 
@@ -286,29 +292,3 @@ def set_vars(job: JobBase, values: Mapping[str, Any]) -> None:
     """Makes the variables what the state says."""
     job.vars.__dict__.clear()
     job.vars.__dict__.update(values)
-
-class Loader:
-    """Samples of an indexable data set, gathered for a shard.
-
-    ``loader(s)`` returns ``collate`` of the list of ``dataset[i]`` for the shard's samples (``ShardContext.indices``
-    with ``batch_size``). The generators are seeded for the shard, so that random augmentations are pure; a data
-    set with a generator of its own is not.
-    """
-
-    def __init__(self, dataset: Any, batch_size: int, collate: Optional[Callable[[List[Any]], Any]] = None) -> None:
-        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-            raise Error("Loader: the data set must be indexable and have a length; a stream has no order to take from")
-        self.dataset = dataset
-        self.batch_size = _whole("batch_size", batch_size, 1, 1 << 31)
-        self._collate = collate
-
-    def __call__(self, s: ShardContext) -> Any:
-        """The batch of a shard; an empty list is collated where an evaluation has no samples left for it."""
-        samples = [self.dataset[i] for i in s.indices(len(self.dataset), self.batch_size)]
-        if self._collate is not None:
-            return self._collate(samples)
-        torch = sys.modules.get("torch")
-        if torch is None or not samples:
-            return samples
-        return torch.utils.data.default_collate(samples)
-

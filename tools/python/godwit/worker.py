@@ -70,7 +70,7 @@ class Program(abc.ABC):
         """Gives the program the final state, in memory of its own."""
 
 
-def _is_unable(error: BaseException) -> bool:
+def is_unable(error: BaseException) -> bool:
     """Whether an error is one of this machine at this moment: its memory, or a file."""
     if isinstance(error, (MemoryError, OSError)):
         return True
@@ -80,7 +80,9 @@ def _is_unable(error: BaseException) -> bool:
 
 def place_of(error: BaseException) -> Tuple[str, int]:
     """File and line of the innermost frame of the user's own files; the innermost of all where there is none."""
-    found: Tuple[str, int] = ("", 0)
+    found: Tuple[str, int] = getattr(error, "place", ("", 0))  # a place in another process
+    if found[0]:
+        return found
     trace: Optional[TracebackType] = error.__traceback__
     own = False
     while trace is not None:
@@ -105,7 +107,7 @@ def error_of(error: BaseException) -> Writer:
     last = str(error).rstrip("\n").rsplit("\n", 1)
     if len(last) > 1:  # people are shown the last line, which is to say what the error is
         text += f"\n{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-    return error_message(Fault.UNABLE if _is_unable(error) else Fault.RAISED, file, line, text)
+    return error_message(Fault.UNABLE if is_unable(error) else Fault.RAISED, file, line, text)
 
 
 def can_fork() -> bool:
