@@ -42,6 +42,9 @@ class SameBytes(peers.Case):
             self.state("dying", PICTURES, arguments, ("--workers", "2"), **peers.kills(marks, *workers)), state
         )
         self.assertEqual(sorted(os.listdir(marks)), sorted(workers))
+        copied = peers.kills(os.path.join(self.folder, "copied marks"), "shard 2 1", "part 3", "once 4")
+        copied["GODWIT_TEST_COPIES"] = "1"  # the model sees copies of the state, as it does on a GPU
+        self.assertEqual(self.state("copied", PICTURES, arguments, ("--workers", "2"), **copied), state)
         with_peer = os.path.join(self.folder, "peer marks")
         places = peers.kills(with_peer, "peer shard 3 1", "shard 2 4", "once 4")
         flock = self.flock(PICTURES, arguments, variables=[places] * 3)
@@ -94,14 +97,15 @@ class Direct(peers.Case):
 
     def test_what_no_job_can_do_is_refused_by_name(self):
         found = self.run_direct("refusals")
-        self.assertEqual(len(found), 25)
+        self.assertEqual(len(found), 27)
         expected = {
             "embedding": "Embedding(sparse=True)", "functional embedding": "sparse gradient", "batch norm": "momentum=None",
             "closure": "by a closure", "lbfgs": "LBFGS", "scaler": "use bfloat16", "keep": "no state_dict()",
             "wrapped": "DistributedDataParallel", "lazy": "no shape yet", "renewed": "replaces a parameter",
             "growing": "adds or removes", "buffer": "persistent=False", "number": "it returned (float, int)",
             "detached": "no gradient", "weight": "weight -1.0", "reports": "['right']", "elsewhere": "not in the model",
-            "nothing": "no parameter", "complex": "complex64", "nondeterministic": "deterministic",
+            "nothing": "no parameter", "complex": "complex64", "nondeterministic": "deterministic", "written": "writes to a.bias",
+            "written data": "writes to b.weight",
         }  # fmt: skip
         for name, words in expected.items():
             self.assertIn(words, found[name], name)

@@ -30,6 +30,7 @@ static bool is_taken(const char *entry) {
                                            "ATEN_CPU_CAPABILITY=",
                                            "ONEDNN_MAX_CPU_ISA=",
                                            "DNNL_MAX_CPU_ISA=",
+                                           "CUBLAS_WORKSPACE_CONFIG=",
                                            "GODWIT_WORKER_FD=",
                                            "GODWIT_PROGRAM_FD=",
                                            "GODWIT_PYTHON="};
@@ -66,8 +67,10 @@ static bool make_environment(program_command *command, uint32_t threads, gw_err 
     size_t count = 0, entries = 0, kept = 0;
     for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
         snprintf(command->settings[count++], size, "%s_NUM_THREADS=%u", counted[i], threads);
-    static const char *const fixed[] = {"OMP_DYNAMIC=FALSE", "MKL_DYNAMIC=FALSE",  "OMP_WAIT_POLICY=passive",
-                                        "PYTHONHASHSEED=0",  "PYTHONUNBUFFERED=1", "GODWIT_WORKER_FD=3"};
+    static const char *const fixed[] = {"OMP_DYNAMIC=FALSE",       "MKL_DYNAMIC=FALSE",
+                                        "OMP_WAIT_POLICY=passive", "PYTHONHASHSEED=0",
+                                        "PYTHONUNBUFFERED=1",      "CUBLAS_WORKSPACE_CONFIG=:4096:8",
+                                        "GODWIT_WORKER_FD=3"};
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         snprintf(command->settings[count++], size, "%s", fixed[i]);
     count = add_class(command, count);

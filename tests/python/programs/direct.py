@@ -10,7 +10,7 @@ import godwit
 
 import torch
 import torch.nn.functional as F
-from godwit import protocol, torch_program, worker
+from godwit import protocol, torch_device, torch_program, worker
 from torch import nn
 
 x, y = torch.randn(48, 6), torch.randint(0, 3, (48,))
@@ -157,6 +157,19 @@ def attempt(name, make_net, make_optimizer=None, shard=None, **arguments):
         print(f"{name}: ACCEPTED")
 
 
+def written(net):
+    """A shard that computes with the model as it should, and then writes to it."""
+    loss = net(x).sum()
+    with torch.no_grad():
+        net.a.bias.add_(1)
+    return loss, 48
+
+
+def written_data(net):
+    net.b.weight.data[0, 0] += 1
+    return net(x).sum(), 48
+
+
 class Closure(torch.optim.SGD):
     def step(self, closure):
         return super().step(closure)
@@ -208,6 +221,10 @@ def refusals():
     attempt("complex", lambda: nn.ParameterList([nn.Parameter(torch.ones(1, dtype=torch.complex64))]))
     attempt("nondeterministic", sequence(lambda: nn.Linear(6, 2)), shard=lambda n: (
         torch.zeros(3).put_(torch.tensor([0, 0]), n[0].bias, accumulate=False).sum(), 1))  # fmt: skip
+    torch_device._ALL_ARE_COPIED = True  # as on a GPU, where a write is no fault
+    attempt("written", Net, shard=written)
+    attempt("written data", Net, shard=written_data)
+    torch_device._ALL_ARE_COPIED = False
     for arguments in ({"updates": -1}, {"clip": -1.0}, {"eval_every": 3}, {"parts": 0}, {"reports": ["loss"]}):
         attempt(str(arguments), Net, **arguments)
 

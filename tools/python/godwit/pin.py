@@ -22,6 +22,7 @@ _TAKEN = (
     "OMP_", "MKL_", "KMP_", "GOMP_", "SLURM_", "TORCHELASTIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE",
     "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "OPENBLAS_", "NUMEXPR_",
     "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+    "CUBLAS_WORKSPACE_CONFIG",
 )  # fmt: skip
 """Variables that are taken away; a name that ends with "_" is a beginning."""
 
@@ -51,6 +52,7 @@ def environment(threads: int) -> Dict[str, str]:
     """What a peer sets in the environment of its workers (kernels/jobs/program/start.c)."""
     found = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
     found.update(OMP_DYNAMIC="FALSE", MKL_DYNAMIC="FALSE", OMP_WAIT_POLICY="passive")
+    found["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it cuBLAS may add in another order in another stream
     kind = _processor()
     if kind:
         wide = kind == "avx512"
@@ -61,6 +63,25 @@ def environment(threads: int) -> Dict[str, str]:
         if wide:
             found["OPENBLAS_CORETYPE"] = "SkylakeX"
     return found
+
+
+_gpus: List[str] = []
+
+
+def choose_gpu(slot: int) -> None:
+    """Lets this process see one GPU, that of its place among its peer's workers."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        _gpus[:] = sorted((n[6:] for n in os.listdir("/dev") if n.startswith("nvidia") and n[6:].isdecimal()), key=int)
+    else:
+        _gpus[:] = [name.strip() for name in named.split(",") if name.strip()]
+    if _gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = _gpus[slot % len(_gpus)]
+
+
+def gpu_count() -> int:
+    """The number of GPUs that the workers of this peer share."""
+    return len(_gpus)
 
 
 def alone(threads: int) -> None:
@@ -194,6 +215,8 @@ def shard_generators(seed: int) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(seed)
+        if torch.cuda.is_initialized():
+            torch.cuda.manual_seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(seed & 0xFFFFFFFF)

@@ -148,8 +148,10 @@ def begin() -> None:
         session = Session(Tie(int(number)))
         settings.seed = session.welcome.seed
         settings.threads = session.welcome.threads
+        pin.choose_gpu(session.welcome.slot)
     else:
         pin.alone(settings.threads)
+        pin.choose_gpu(0)
     pin.libraries(settings.seed, settings.threads)
 
 

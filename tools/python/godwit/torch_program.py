@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
-from . import blob, identity, job as jobs
+from . import blob, identity, job as jobs, torch_device
 from .errors import Error, Refused
 from .protocol import (
     ALIKE, APPLY_ONLY, CONSTANT, HAS_ONCE, ONCE_EVALUATED, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish,
@@ -83,8 +83,10 @@ class _Array:
     dtype: torch.dtype
     initial: Callable[[], torch.Tensor]
     number: int = 0
+    device: Optional[torch.device] = None  # that of a copy, which the model sees; None: it sees the shared memory
     state: torch.Tensor = field(default_factory=lambda: torch.empty(0))
     next: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+    seen: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # what the model sees of *state*
 
     def carry(self) -> None:
         """Copies S_t to *next*."""
@@ -211,6 +213,7 @@ class TorchProgram(Program):
             parameter.tensor.register_post_accumulate_grad_hook(self._hook_of(parameter))  # type: ignore[no-untyped-call,unused-ignore]
             parameter.tensor.grad = None
         self._presence = memoryview(b"")
+        self._copies = torch_device.Copies()
         self._shards_verified = 0
         self._describe()
 
@@ -241,8 +244,7 @@ class TorchProgram(Program):
     def _refuse_tensor(name: str, tensor: torch.Tensor) -> None:
         if torch.nn.parameter.is_lazy(tensor):
             raise Refused(f"{name} has no shape yet (a lazy module): run the model once before job.run()")
-        if tensor.device.type != "cpu":
-            raise Refused(f"{name} is on {tensor.device}: only models on the CPU are possible as yet: use .to('cpu')")
+        torch_device.refuse(name, tensor)
         if tensor.layout != torch.strided:
             raise Refused(f"{name} has layout {tensor.layout}: only dense tensors are possible")
         if tensor.dtype not in _DTYPES:
@@ -289,6 +291,7 @@ class TorchProgram(Program):
         found: List[_Parameter] = []
         for name, tensor in self._model.named_parameters():
             array = self._array(name, tensor, CONSTANT, 0, lambda t=tensor: t.detach())  # type: ignore[misc]
+            array.device = tensor.device if torch_device.is_copied(tensor) else None
             parameter = _Parameter(name, tensor, array)
             owner = owners.pop(id(tensor), None)
             if owner is not None and tensor.requires_grad:
@@ -337,6 +340,7 @@ class TorchProgram(Program):
                     raise Refused(f"the buffers {seen[id(tensor)]} and {name} are one tensor: register it once")
                 seen[id(tensor)] = name
                 array = self._array(name, tensor, last, 0, lambda t=tensor: t.detach())  # type: ignore[misc]
+                array.device = tensor.device if torch_device.is_copied(tensor) else None
                 buffer = _Buffer(name, module, key, array, tensor.detach().clone().contiguous())
                 self._parts[last].buffers.append(buffer)
                 found.append(buffer)
@@ -467,13 +471,17 @@ class TorchProgram(Program):
     def _describe(self) -> None:
         s = self._job.settings
         count = sum(p.tensor.numel() for p in self._parameters)
+        tensors: List[torch.Tensor] = [p.tensor for p in self._parameters]
         options = Options(
             s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, self._job.once_flags,
-            self._weight.number, 0,
+            self._weight.number, torch_device.workers(tensors),
             f"{type(self._model).__name__}, {count:,} parameters", "", identity.data_text(s.data),
         )  # fmt: skip
         lines = identity.lines(s.data)
         lines.update(self._job.lines)
+        device = torch_device.identity(tensors)
+        if device:
+            lines["device"] = device
         lines["optimizer"] = ", ".join(type(o).__qualname__ for o in self._optimizers)
         self.description = Description(
             options, [a.tensor for a in self._arrays], [t.tensor for t in self._sums], lines, can_fork()
@@ -490,7 +498,9 @@ class TorchProgram(Program):
 
     def attach(self, arenas: Arenas) -> None:
         for array, offset in zip(self._arrays, self.layout.state):
-            array.state = _view(arenas.state, array.tensor, offset, array.dtype)
+            array.state = array.seen = _view(arenas.state, array.tensor, offset, array.dtype)
+            if array.device is not None:
+                array.seen = self._copies.add(array.tensor.name, array.state, array.device)
             array.next = _view(arenas.next, array.tensor, offset, array.dtype)
             array.initial = _forgotten
         for made, offset in zip(self._sums, self.layout.sums):
@@ -501,24 +511,27 @@ class TorchProgram(Program):
                 first = self.layout.state[held.array.number]
                 held.place = slice(first, first + held.array.tensor.bytes)
         self._arenas = arenas
+        self._copies.pin(arenas.state, arenas.own)
+        self._copied = [p for p in self._parameters if p.array.device is not None]
         self._presence = memoryview(arenas.own)[: len(self._sums)]
         self._no_presence = bytes(len(self._sums))
         for parameter in self._parameters:
-            parameter.tensor.data = parameter.array.state
+            parameter.tensor.data = parameter.array.seen
         self._addresses = [p.tensor.data_ptr() for p in self._parameters]
         for optimizer in self._optimizers:
             optimizer.state.clear()
 
     # What the model sees.
 
-    def _see_state(self) -> None:
+    def _see_state(self, generation: int) -> None:
         """Has everything see S_t: parameters and buffers, and the numbers in groups, kept objects and variables."""
+        self._copies.refresh(generation)
         torch.clear_autocast_cache()  # which a `with torch.autocast` around job.run() fills with copies of parameters
         if not self._sees_state():
             for p in self._parameters:
-                p.tensor.data = p.array.state
+                p.tensor.data = p.array.seen
         for b in self._buffers:
-            b.load(b.array.state)
+            b.load(b.array.seen)
         self._set_numbers(next=False)
 
     def _sees_state(self) -> bool:
@@ -546,8 +559,9 @@ class TorchProgram(Program):
         assert job.shard_function is not None
         training = request.phase == Phase.TRAIN
         self._presence[:] = self._no_presence
-        self._see_state()
+        self._see_state(request.generation)
         self._set_modes(training)
+        versions = [p.tensor._version for p in self._copied]
         for parameter in self._trained:
             parameter.tensor.grad = None
         context = jobs.context_of(job.seed, request.step, request.update, request.phase, request.shard, request.shards)
@@ -558,10 +572,15 @@ class TorchProgram(Program):
                 raise Refused("the loss that the shard returns has no gradient: return the tensor, not a number")
             if loss.grad_fn is not None:
                 loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+        self._copies.wait()
         self._contribute(training, loss, weight, reports)
         self._verify(training)
+        for p, version in zip(self._copied, versions):
+            if p.tensor._version != version:
+                raise Refused(f"the shard writes to {p.name}, which is part of the state: only @job.update may")
         if self._shards_verified < jobs.SHARDS_VERIFIED or jobs.IS_CHECKED:
             self._verify_numbers()
+            self._verify_copies()
             self._shards_verified += 1
 
     def _answer(self, answer: Any) -> Tuple[torch.Tensor, float, Dict[str, Any]]:
@@ -603,11 +622,11 @@ class TorchProgram(Program):
         now = b.module._buffers[b.key]
         if now is None or now.shape != b.live.shape or now.dtype != b.live.dtype:
             raise Refused(f"the shard changes the shape or type of the buffer {b.name}, which is part of the state")
-        if torch.equal(now, b.array.state):
+        if torch.equal(now, b.array.seen):
             return
         assert b.difference is not None
         wide = b.difference.dtype
-        b.difference.own.copy_(now.detach().to(wide) - b.array.state.to(wide))
+        b.difference.own.copy_(now.detach().to(wide) - b.array.seen.to(wide))
         self._presence[b.difference.number] = 1
 
     def _verify(self, training: bool) -> None:
@@ -615,7 +634,7 @@ class TorchProgram(Program):
         if not training:
             for b in self._buffers:
                 now = b.module._buffers[b.key]
-                if now is None or not torch.equal(now, b.array.state):
+                if now is None or not torch.equal(now, b.array.seen):
                     raise Refused(f"an evaluation changes the buffer {b.name}, which only training may")
         for name, module, key, first in self._loose:
             now = module._buffers.get(key)
@@ -625,9 +644,15 @@ class TorchProgram(Program):
                     "is no part of the state: register it with persistent=True"
                 )
         if not self._sees_state():
-            name = next(p.name for p in self._parameters if p.tensor.data_ptr() != p.array.state.data_ptr())
+            name = next(p.name for p in self._parameters if p.tensor.data_ptr() != p.array.seen.data_ptr())
             raise Refused(f"the shard replaces the parameter {name}; only @job.update may change the model")
         self._structure.verify()
+
+    def _verify_copies(self) -> None:
+        """Refuses a write to a parameter's copy on a GPU, which is no fault as one to shared memory is."""
+        name = self._copies.differs()
+        if name:
+            raise Refused(f"the shard writes to {name}, which is part of the state: only @job.update may change the model")
 
     def _verify_numbers(self) -> None:
         """Refuses a change of numbers, which would be lost. It takes time, so that a process does it for its first
@@ -647,10 +672,14 @@ class TorchProgram(Program):
                 return
             if gradient.layout is not torch.strided:
                 raise Refused(f"{parameter.name} has a sparse gradient, which cannot be added: use a dense layer")
-            if self._presence[to.number]:
+            adds = bool(self._presence[to.number])
+            if gradient.is_cuda:
+                self._copies.take_gradient(to.own, gradient, adds)
+            elif adds:
                 to.own.add_(gradient)
             else:
                 to.own.copy_(gradient)
+            if not adds:
                 self._presence[to.number] = 1
             tensor.grad = None
 
@@ -660,7 +689,7 @@ class TorchProgram(Program):
 
     def part(self, request: Part) -> None:
         part = self._parts[request.part]
-        self._see_state()
+        self._see_state(request.generation)
         self._set_modes(True)
         for optimizer in self._optimizers:
             optimizer.state.clear()
@@ -753,10 +782,11 @@ class TorchProgram(Program):
 
     def once(self, request: Once) -> bool:
         job = self._job
+        self._copies.refresh(request.generation)
         self._set_modes(True)
         for p in self._parameters:
             p.tensor.grad = None
-            p.tensor.data = p.array.next if p.part >= 0 else p.array.state
+            p.tensor.data = self._shown_next(p) if p.part >= 0 else p.array.seen
         for b in self._buffers:
             b.load(b.array.next)
         self._set_numbers(next=True)
@@ -773,6 +803,14 @@ class TorchProgram(Program):
         self._store_all()
         return bool(context.stop)
 
+    def _shown_next(self, p: _Parameter) -> torch.Tensor:
+        """What the update function sees of a parameter that was changed. Its copy is made anew for the next shard."""
+        if p.array.device is None:
+            return p.array.next
+        self._copies.forget()
+        p.array.seen.copy_(p.array.next)
+        return p.array.seen
+
     def _show_optimizer(self, part: _UpdatePart) -> None:
         assert part.born is not None
         numbers = part.numbers.load(self._arenas.next) if part.numbers is not None else {}
@@ -788,7 +826,7 @@ class TorchProgram(Program):
         for part in self._parts:
             self._take_back(part)
         for p in self._parameters:
-            if p.part < 0 and p.tensor.data_ptr() != p.array.state.data_ptr():
+            if p.part < 0 and p.tensor.data_ptr() != p.array.seen.data_ptr():
                 raise Refused(f"the update replaces {p.name}, which no optimizer trains, and which is constant therefore")
         for b in self._buffers:
             now = b.module._buffers[b.key]
@@ -812,7 +850,7 @@ class TorchProgram(Program):
 
     def after(self, request: After) -> None:
         assert self._job.after_function is not None
-        self._see_state()
+        self._see_state(request.generation)
         self._set_modes(False)
         with torch.no_grad():
             self._job.after_function(
@@ -821,10 +859,10 @@ class TorchProgram(Program):
 
     def finish(self, request: Finish) -> None:
         """The script goes on with the final state in memory that can be written to."""
-        self._see_state()
+        self._see_state(request.generation)
         self._set_modes(True)
         for p in self._parameters:
-            p.tensor.data = p.array.state.clone()
+            p.tensor.data = p.array.seen.clone()
             p.tensor.grad = None
             if p.optimizer is not None:
                 p.optimizer.state.pop(p.tensor, None)
@@ -834,9 +872,16 @@ class TorchProgram(Program):
             for p, is_born in zip(part.parameters, part.born.state.tolist()):
                 p.gradient = None
                 if is_born and p.optimizer is not None:
-                    state: Dict[str, Any] = {key: array.state.clone() for key, array in p.kept.items()}
+                    state: Dict[str, Any] = {k: _given_to(p, k, array.state.clone()) for k, array in p.kept.items()}
                     state.update(copy.deepcopy(numbers.get(p.name, {})))
                     p.optimizer.state[p.tensor] = state
+
+
+def _given_to(p: _Parameter, key: str, value: torch.Tensor) -> torch.Tensor:
+    """A tensor of the optimizer where PyTorch keeps it: beside the parameter, except for counters of steps."""
+    assert p.optimizer is not None
+    fused = any(group.get("fused") and any(q is p.tensor for q in group["params"]) for group in p.optimizer.param_groups)
+    return value if key == "step" and not fused else value.to(p.tensor.device)
 
 
 def _forgotten() -> torch.Tensor:
