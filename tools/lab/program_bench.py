@@ -104,10 +104,17 @@ def cpu_seconds(pids):
     return total * 1e-9
 
 
+def maps_own_arena(pid):
+    try:
+        with open(f"/proc/{pid}/maps") as file:
+            return "godwit-own" in file.read()
+    except OSError:  # it has ended
+        return False
+
+
 def workers_of(peer):
-    """The processes that compute: those of the peer's family without children, beside the peer."""
-    found = family(peer.process.pid) - {peer.process.pid}
-    return sorted(pid for pid in found if len(family(pid)) == 1)
+    """The processes that compute: those of the peer's family that map an arena of their own."""
+    return sorted(pid for pid in family(peer.process.pid) - {peer.process.pid} if maps_own_arena(pid))
 
 
 # ---- what a shard takes ----

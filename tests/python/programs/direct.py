@@ -80,6 +80,8 @@ def by_program(make, updates, parts):
     state, other = mmap.mmap(-1, layout.state_bytes), mmap.mmap(-1, layout.state_bytes)
     own = mmap.mmap(-1, layout.own_bytes)
     program.initial(state)
+    program.forget()
+    assert all(p.untyped_storage().nbytes() <= 4 for p in net.parameters()), "a template keeps the parameters' memory"
     program.attach(worker.Arenas(state, other, own))
     for update in range(updates):
         program.shard(protocol.Shard(update, update, protocol.Phase.TRAIN, update + 1, 0, 1))

@@ -496,13 +496,21 @@ class TorchProgram(Program):
             view.copy_(array.initial())
             del view  # the memory is closed behind this
 
+    def forget(self) -> None:
+        for array in self._arrays:
+            array.initial = _forgotten
+        for p in self._parameters:  # one element stands for all, so that a parameter keeps its shape
+            p.tensor.data = torch.zeros(1, dtype=p.tensor.dtype).expand(p.tensor.shape)
+        for optimizer in self._optimizers:
+            optimizer.state.clear()
+
     def attach(self, arenas: Arenas) -> None:
+        self.forget()
         for array, offset in zip(self._arrays, self.layout.state):
             array.state = array.seen = _view(arenas.state, array.tensor, offset, array.dtype)
             if array.device is not None:
                 array.seen = self._copies.add(array.tensor.name, array.state, array.device)
             array.next = _view(arenas.next, array.tensor, offset, array.dtype)
-            array.initial = _forgotten
         for made, offset in zip(self._sums, self.layout.sums):
             made.offset = offset
             made.own = _view(arenas.own, made.tensor, offset, made.dtype)
@@ -518,8 +526,6 @@ class TorchProgram(Program):
         for parameter in self._parameters:
             parameter.tensor.data = parameter.array.seen
         self._addresses = [p.tensor.data_ptr() for p in self._parameters]
-        for optimizer in self._optimizers:
-            optimizer.state.clear()
 
     # What the model sees.
 

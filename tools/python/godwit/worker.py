@@ -10,10 +10,12 @@ import mmap
 import os
 import select
 import signal
+import socket
 import sys
 import traceback
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from . import identity
 from .errors import Refused
@@ -44,6 +46,9 @@ class Program(abc.ABC):
     @abc.abstractmethod
     def initial(self, memory: mmap.mmap) -> None:
         """Writes S_0."""
+
+    def forget(self) -> None:
+        """Frees what only S_0 needs, as nothing asks for it again: a template lives as long as the job."""
 
     @abc.abstractmethod
     def attach(self, arenas: Arenas) -> None:
@@ -212,38 +217,61 @@ class _Server:
         self._program.attach(Arenas(state, mmap.mmap(fds[1], sizes[0]), mmap.mmap(fds[2], sizes[1])))
 
 
+@dataclass
+class _Spare:
+    """A fork that waits until it is needed. ``watched`` is a descriptor of the process, ``tie`` leads to it."""
+
+    pid: int
+    watched: int
+    tie: Tie
+
+
 class _Template:
-    """A process whose forks are the workers. It computes nothing."""
+    """A process whose forks are the workers. It computes nothing. One fork is always made ahead, so that a worker that
+    has died is replaced at once: the fork of a process with much memory takes tens of milliseconds."""
 
     def __init__(self, session: Session, program: Program) -> None:
         self._tie = session.tie
         self._program = program
+        self._poll = select.poll()
         self._forks: Dict[int, Tuple[int, int]] = {}  # by descriptor of the process: its serial and pid
+        self._spare: Optional[_Spare] = None
+        self._forks_ahead = True  # not where the last spare has died unused, before the next one is needed
 
     def run(self) -> Session:
         """Forks when it is asked to. Returns in the forks only, with their session."""
         gc.collect()
         gc.freeze()  # a fork's collections do not touch, and so copy, what the template has made
-        poll = select.poll()
-        poll.register(self._tie.fileno(), select.POLLIN)
+        self._poll.register(self._tie.fileno(), select.POLLIN)
         while True:
-            for fd, _ in poll.poll():
-                if fd != self._tie.fileno():
-                    poll.unregister(fd)
-                    self._gone(fd)
-                    continue
-                session = self._fork(poll)
+            if self._spare is None and self._forks_ahead:
+                session = self._try_fork()
                 if session is not None:
                     return session
+            for fd, _ in self._poll.poll():
+                if fd == self._tie.fileno():
+                    session = self._serve()
+                    if session is not None:
+                        return session
+                else:
+                    self._gone(fd)
 
     def _gone(self, fd: int) -> None:
+        self._poll.unregister(fd)
+        if self._spare is not None and fd == self._spare.watched:
+            pid, self._spare = self._spare.pid, None
+            self._forks_ahead = False
+            os.close(fd)
+            os.waitpid(pid, 0)
+            return
         serial, pid = self._forks.pop(fd)
         os.close(fd)
         _end_children(pid)
         _, status = os.waitpid(pid, 0)
         self._tie.send(Writer(Kind.GONE).put("II", serial, status))
 
-    def _fork(self, poll: "select.poll") -> Optional[Session]:
+    def _serve(self) -> Optional[Session]:
+        """Answers a FORK. Returns in a fork only."""
         try:
             message, fds = self._tie.receive()
         except EOFError:
@@ -253,20 +281,62 @@ class _Template:
         if message.kind != Kind.FORK or len(fds) != 2:
             raise ProtocolError(f"the peer sent {message.kind.name} to the template")
         (serial,) = message.get("I")
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            return self._become(parent, fds)
+        while not self._hand_over(serial, fds):
+            session = self._fork(fds)
+            if session is not None:
+                return session
         for fd in fds:
             os.close(fd)
-        watched = os.pidfd_open(pid)
-        self._forks[watched] = (serial, pid)
-        poll.register(watched, select.POLLIN)
-        self._tie.send(Writer(Kind.FORKED).put("II", serial, pid))
         return None
 
-    def _become(self, parent: int, fds: List[int]) -> Session:
-        """In the fork: it cuts its ties with the template and takes its own."""
+    def _hand_over(self, serial: int, fds: List[int]) -> bool:
+        """Makes the spare a worker. False where there is none that lives."""
+        spare = self._spare
+        if spare is None:
+            return False
+        try:
+            spare.tie.send(Writer(Kind.FORK).put("I", serial), fds)
+        except OSError:
+            self._gone(spare.watched)
+            return False
+        finally:
+            spare.tie.close()
+        self._spare = None
+        self._forks_ahead = True
+        self._forks[spare.watched] = (serial, spare.pid)
+        self._tie.send(Writer(Kind.FORKED).put("II", serial, spare.pid))
+        return True
+
+    def _try_fork(self) -> Optional[Session]:
+        """Makes a spare if that is possible now: without one, the next FORK makes it. Returns in the fork only."""
+        try:
+            return self._fork()
+        except OSError:
+            self._forks_ahead = False
+            return None
+
+    def _fork(self, held: Sequence[int] = ()) -> Optional[Session]:
+        """Makes a spare. ``held`` are descriptors that it must not keep open. Returns in the fork only."""
+        parent = os.getpid()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            pid = os.fork()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
+        if pid == 0:
+            ours.close()
+            for fd in held:
+                os.close(fd)
+            return self._become(parent, Tie(theirs.detach()))
+        theirs.close()
+        self._spare = _Spare(pid, os.pidfd_open(pid), Tie(ours.detach()))
+        self._poll.register(self._spare.watched, select.POLLIN)
+        return None
+
+    def _become(self, parent: int, template: Tie) -> Session:
+        """In the fork: it cuts its ties with the template, and takes its own when it is given them."""
         die_with_parent()
         if os.getppid() != parent:
             os._exit(0)
@@ -274,6 +344,11 @@ class _Template:
         self._tie.close()
         for fd in self._forks:
             os.close(fd)
+        try:
+            _, fds = template.receive()
+        except (EOFError, KeyboardInterrupt):
+            os._exit(0)
+        template.close()
         os.dup2(fds[1], 1)
         os.dup2(fds[1], 2)
         os.close(fds[1])
@@ -321,6 +396,7 @@ def _describe_as_template(session: Session, program: Program) -> Session:
             raise Leave
         raise ProtocolError(f"the peer sent {request.kind.name} instead of INIT")
     server._answer(request, fds)
+    program.forget()
     return _Template(session, program).run()
 
 
