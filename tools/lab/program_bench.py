@@ -9,6 +9,7 @@ what is compared runs in turn.
 import os
 import random
 import re
+import select
 import signal
 import socket
 import statistics
@@ -179,6 +180,17 @@ def memory(binary, quick):
 # ---- a worker is killed ----
 
 
+def kill_and_wait(pid):
+    """Kills a process, and returns when it had ended."""
+    fd = os.pidfd_open(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        select.select([fd], [], [])
+        return time.time()
+    finally:
+        os.close(fd)
+
+
 def begins_of(path):
     """[(time, (update, shard)), ...] of the shards that have begun."""
     with open(path) as file:
@@ -194,18 +206,19 @@ def kills(binary, quick):
         flock.job = [*job_of("noop.py", 1000, 1, 100, 1_000_000, 0, sleep_ms, marks), "--peers", "1"]
         peer = flock.gather(1, ["--workers", "1"])[0]
         flock.wait_step(1, PATIENCE_S)
-        lost = []
+        lost, dying = [], []
         for _ in range(times):
             count = len(begins_of(marks)) + 5
             flock.wait(lambda: len(begins_of(marks)) > count, PATIENCE_S, "shards", watch=[peer])
             time.sleep(sleep_ms / 4000)
             (victim,) = workers_of(peer)
-            moment = time.time()
-            os.kill(victim, signal.SIGKILL)
+            moment, ended = time.time(), kill_and_wait(victim)
             again = flock.wait(lambda: [b for b in begins_of(marks) if b[0] > moment], PATIENCE_S, "the next worker")
-            lost.append((again[0][0] - moment) * 1000)
-    row(f"until its shard begins again: median of {times}", f"{median(lost):.0f} ms", "<= 50 ms")
+            dying.append((ended - moment) * 1000)
+            lost.append((again[0][0] - ended) * 1000)
+    row(f"from its end until its shard begins again: median of {times}", f"{median(lost):.0f} ms", "<= 50 ms")
     row("  least and most", f"{min(lost):.0f} .. {max(lost):.0f} ms")
+    row("  from the signal to its end", f"{median(dying):.0f} ms", "the kernel's time")
 
 
 # ---- start ----
@@ -293,20 +306,20 @@ def beside_ddp(binary, quick):
 def learnt_plainly(text, updates, seed):
     environment = {**os.environ, **THREADS, "PYTHONPATH": os.path.join(PROGRAMS, "plain"), "GODWIT_SEED": str(seed)}
     output = subprocess.run(
-        [python(), os.path.join(EXAMPLES, "bytes.py"), text, str(updates)], check=True, text=True,
+        [python(), os.path.join(PROGRAMS, "learn.py"), text, str(updates)], check=True, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, preexec_fn=bind_life,
     ).stdout  # fmt: skip
-    return float(re.findall(r"^val_loss (\S+)", output, re.MULTILINE)[-1])
+    return float(re.findall(r"^loss (\S+)", output, re.MULTILINE)[-1])
 
 
 def learnt_by_godwit(binary, text, updates, seed):
-    job = [*job_of(os.path.join(EXAMPLES, "bytes.py"), text, updates), "--seed", str(seed)]
-    return run_flock(binary, job, 1).peers[0].done["summary"]["val_loss"]
+    job = [*job_of("learn.py", text, updates), "--seed", str(seed)]
+    return values_of(run_flock(binary, job, 1), "loss")[-1]
 
 
 def learning(binary, quick):
     seeds, updates = (2, 50) if quick else (3, 200)
-    table(f"10. programs: validation loss of bytes.py behind {updates} updates, {seeds} seeds")
+    table(f"10. programs: loss of bytes.py on the held-out text behind {updates} updates, {seeds} seeds")
     with Flock(binary, []) as folder:
         text = text_file(folder.folder)
         plain = [learnt_plainly(text, updates, seed) for seed in range(1, seeds + 1)]

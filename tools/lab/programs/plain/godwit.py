@@ -1,7 +1,7 @@
 """A stand-in for the module `godwit`: it runs a script's job by plain PyTorch, in one process, with gradients added as
 floats and an order of samples of its own. What it gives is compared with what the flock gives.
 
-The seed is GODWIT_SEED. It says `val_loss VALUE` behind the last evaluation.
+The seed is GODWIT_SEED. Each evaluation says `val_loss VALUE`.
 """
 import os
 from types import SimpleNamespace
