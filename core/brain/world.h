@@ -109,6 +109,8 @@ typedef enum gw_event_kind {
                           is given back: then it comes before the SEALED that leaves the shard out, or the
                           FROZEN that names it as claimed may have come before */
     GW_EV_SEEDS,        /* seeds: where the seeds are now; replaces what earlier events named */
+    GW_EV_UNMET,        /* text, unmet: why no seed is met, as far as the world knows by now; NULL: nothing is
+                           known. Replaces what earlier events told */
     GW_EV_STOP,         /* the user asks for an end of the whole job, after a checkpoint */
     GW_EV_LEAVE,        /* the user asks this peer to leave politely */
     GW_EV_FORCE_VIEW,   /* the operator's way out of a lost majority: form a view of the reachable peers */
@@ -217,6 +219,11 @@ typedef struct gw_event {
             uint32_t serial; /* of the process: from 1 on, and of no other process of this life of the peer */
             bool given_back; /* no process of this peer computes the shard in this deal any more */
         } worker_lost;
+        struct {
+            /* A seed answers and turns this peer away, or cannot be met as things are: it is no flock that has
+             * not been started yet, and this peer founds none beside it. */
+            bool for_good;
+        } unmet;
         struct {
             const gw_addr *addrs;
             uint32_t count;

@@ -247,13 +247,23 @@ Test(bad_input, strangers_disturb_nobody) {
     lab_close(l);
 }
 
-/* A key or a cluster's name that differs looks like nobody: what then happens must be said. */
-Test(bad_input, who_is_answered_by_nobody_says_so_and_begins_alone) {
+/* A peer whose seed is there, and turns it away for its cluster's name, does not compute alone what others may compute,
+ * whatever other seeds are down; one whose seeds may all be down begins. */
+Test(bad_input, who_is_turned_away_ends_and_who_is_answered_by_nobody_begins_alone) {
     lab *l = lab_open();
+    char args[300];
     lab_peer *other = lab_start(l, "other", NULL, ENDLESS " --cluster theirs");
-    lab_peer *peer = lab_start(l, "one", other, SYNTHETIC " --cluster ours --join-timeout 200ms");
-    lab_wait(l, peer, has_text, "beginning alone", "a warning");
+    lab_peer nobody = {.port = lab_keep_port(l)};
+    snprintf(args, sizeof args, SYNTHETIC " --cluster ours --join-timeout 3s --join 127.0.0.1:%u",
+             nobody.port);
+    lab_peer *peer = lab_launch(l, "one", other, NULL, args);
     lab_wait(l, other, has_text, "of another cluster", "a warning there");
+    cr_expect_eq(lab_end(l, peer), 1);
+    cr_expect_str_eq(lab_text(lab_last(peer, "done"), "outcome"), "denied");
+    cr_expect(strstr(lab_text(lab_last(peer, "done"), "text"), "turns this peer away") != NULL);
+    cr_expect_null(lab_last(peer, "step"));
+    peer = lab_start(l, "two", &nobody, SYNTHETIC " --cluster ours --join-timeout 200ms");
+    lab_wait(l, peer, has_text, "beginning alone", "a warning");
     char hash[65];
     strcpy(hash, lab_state(l, peer, "done"));
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);

@@ -401,6 +401,9 @@ static void dispatch(gw_peer *p, const gw_event *event) {
     case GW_EV_SEEDS:
         on_seeds(p, event);
         break;
+    case GW_EV_UNMET:
+        gw_admit_note_unmet(p, event);
+        break;
     case GW_EV_STOP:
         on_stop(p);
         break;

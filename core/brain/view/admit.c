@@ -19,6 +19,7 @@
 #include "core/brain/view/vote.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -262,8 +263,13 @@ static bool waits_for_others(gw_peer *p, const muster *m) {
         const char *none =
             c->seed_count == 0 ? "no name of a seed could be resolved yet" : "no seed answers yet";
         if (p->now < p->started_ns + gw_peer_ms(p, SEED_SILENT_MS)) return true;
-        gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
-                      (double)c->join_timeout_ns * 1e-9);
+        if (p->view.unmet_for_good)
+            gw_peer_waits(
+                p, "%s: this peer ends %g s after its start, unless another seed answers (--join-timeout)",
+                p->view.unmet, (double)c->join_timeout_ns * 1e-9);
+        else
+            gw_peer_waits(p, "%s: waiting up to %g s for one (--join-timeout)", none,
+                          (double)c->join_timeout_ns * 1e-9);
         return true;
     }
     /* If a majority rules, the founding view has all --peers: a checkpoint without a record of a view does
@@ -308,14 +314,34 @@ static void say_alone(gw_peer *p) {
     }
     char seed[GW_ADDR_TEXT];
     gw_peer_say(p, GW_WARN,
-                "no seed (%s%s) has answered for %.0f s: beginning alone. A seed that starts later is joined "
-                "then; the lines above say what is known of why none answers",
-                gw_addr_text(&c->seeds[0], seed), c->seed_count > 1 ? ", ..." : "", seconds);
+                "no seed (%s%s) has answered for %.0f s%s%s: beginning alone. A seed that starts later is "
+                "joined then",
+                gw_addr_text(&c->seeds[0], seed), c->seed_count > 1 ? ", ..." : "", seconds,
+                p->view.unmet[0] != '\0' ? ", as " : "", p->view.unmet);
+}
+
+void gw_admit_note_unmet(gw_peer *p, const gw_event *event) {
+    snprintf(p->view.unmet, sizeof p->view.unmet, "%s", event->text != NULL ? event->text : "");
+    p->view.unmet_for_good = event->text != NULL && event->unmet.for_good;
+}
+
+/* Ends this peer where it knows, after the time for seeds, that one is there which it cannot meet: alone it would
+ * compute a second time what others compute. */
+static bool is_turned_away(gw_peer *p, const muster *m) {
+    bool alone = p->config.joins && !m->met_anybody && p->now >= seeds_deadline(p);
+    if (!alone || !p->view.unmet_for_good || p->view.view_override) return false;
+    gw_peer_finish(
+        p, GW_FINISH_DENIED, NULL,
+        "%s, and no other seed of --join has answered: this peer does not begin beside a flock that it "
+        "cannot join. Mend that, or leave that seed out of --join to begin alone",
+        p->view.unmet);
+    return true;
 }
 
 static void consider_founding(gw_peer *p) {
     muster m;
     muster_founders(p, &m);
+    if (is_turned_away(p, &m)) return;
     if (!may_found(p, &m)) {
         p->view.found_since_ns = 0;
         return;

@@ -169,6 +169,36 @@ Test(peer_config, own_addresses_that_come_with_the_seeds_are_told_to_others) {
     flock_close(&f);
 }
 
+static void tell_unmet(flock *f, uint32_t i, const char *why, bool for_good) {
+    flock_tell(f, i, (gw_event){.kind = GW_EV_UNMET, .text = why, .unmet.for_good = for_good});
+}
+
+/* All other nodes may be down, and one must be the first to begin. Where a seed is there and cannot be met, a peer does
+ * not compute alone what others compute, nor wait for --peers for ever. */
+Test(peer_config, who_knows_that_a_seed_is_there_and_cannot_meet_it_does_not_begin_alone) {
+    for (uint32_t peers = 1; peers <= 2; peers++) {
+        flock f;
+        flock_open(&f, 3, peers, 100000, GW_QUORUM_ANY);
+        uint64_t timeout_ns = f.peers[1].config.join_timeout_ns;
+        flock_start(&f, 1);
+        tell_unmet(&f, 1, "nobody listens at the seed", false);
+        tell_unmet(&f, 1, "the seed turns this peer away: wrong key", true);
+        flock_run_for(&f, timeout_ns / 2);
+        cr_expect_gt(flock_said(&f, 1, "wrong key: this peer ends"), 0);
+        cr_assert_not(f.peers[1].finished);
+        cr_assert(flock_run(&f, NULL, 100000), "it ends");
+        cr_expect_eq(f.peers[1].finish, GW_FINISH_DENIED);
+        cr_expect_not_null(strstr(f.peers[1].finish_text, "wrong key"), "%s", f.peers[1].finish_text);
+        flock_start(&f, 2);
+        tell_unmet(&f, 2, "the seed turns this peer away: wrong key", true);
+        tell_unmet(&f, 2, "nobody listens at the seed", false);
+        flock_run_for(&f, timeout_ns + timeout_ns / 2);
+        cr_expect_eq(flock_in_view_of(&f, 2, 1), peers == 1);
+        cr_expect_eq(flock_said(&f, 2, "as nobody listens at the seed: beginning alone"), peers == 1);
+        flock_close(&f);
+    }
+}
+
 /* It does not count as a seed that does not answer. */
 Test(peer_config, a_seed_that_is_told_of_at_the_last_moment_has_time_to_answer) {
     flock f;

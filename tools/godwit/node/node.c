@@ -303,6 +303,11 @@ void gw_node_note_unheard(gw_node *node, const gw_peer_id *peer) {
     if (node->reach != NULL && linked) gw_reach_note_unheard(node->reach, peer);
 }
 
+/* A gw_reach_options.tell_unmet. */
+static void tell_unmet(void *context, const char *why, bool for_good) {
+    gw_node_feed(context, &(gw_event){.kind = GW_EV_UNMET, .text = why, .unmet.for_good = for_good});
+}
+
 static bool open_reach(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     gw_reach_options reach = {.loop = node->loop,
@@ -314,6 +319,7 @@ static bool open_reach(gw_node *node, gw_err *err) {
                               .find_unlinked = find_unlinked,
                               .is_met = is_met,
                               .find_alive = find_alive,
+                              .tell_unmet = tell_unmet,
                               .context = node};
     gw_addr seeds[GW_MAX_SEEDS];
     uint32_t count = gw_seeds_known(options->seeds, options->seed_count, seeds);

@@ -24,6 +24,7 @@
 
 enum { MOST_UNLINKED = 8 }; /* peers without a link that are asked at a time */
 enum { MOST_LOSSY = 16 };
+enum { TOLD_TEXT = 300 };
 enum { SHOWN_SEEDS = 3, SEEDS_TEXT = SHOWN_SEEDS * (GW_ADDR_TEXT + 2) + 32, FAULT_TEXT = 200 };
 
 /* What asking a peer has shown. */
@@ -71,6 +72,7 @@ struct gw_reach {
     seed unlinked[MOST_UNLINKED]; /* with `heard`; the other entries are free */
     lossy lossy[MOST_LOSSY];
     uint32_t next_lossy;
+    char told[TOLD_TEXT]; /* why no seed is met, as it was told last; empty: nothing was */
 };
 
 /* Own addresses that cannot reach a seed's. */
@@ -302,8 +304,71 @@ static void report_unlinked(const gw_reach *reach, seed *s, uint64_t now_ns) {
     log_unlinked(s, gw_addr_text(&s->addr, addr));
 }
 
+/* Writes in a few words why a seed is not met. Returns whether that lasts as long as nobody mends it. */
+static bool write_why(const gw_reach *reach, const seed *s, char text[TOLD_TEXT]) {
+    char addr[GW_ADDR_TEXT];
+    gw_addr_text(&s->addr, addr);
+    if (is_explained(reach, s)) {
+        snprintf(text, TOLD_TEXT, "with its --listen this peer cannot meet the seed %s", addr);
+        return true;
+    }
+    switch (s->found) {
+    case STRANGER:
+        snprintf(text, TOLD_TEXT, "the seed %s answers, and turns this peer away: %s", addr, s->fault);
+        return true;
+    case ANSWERS:
+        snprintf(text, TOLD_TEXT, "the seed %s answers by TCP, and no UDP datagram of it arrives", addr);
+        return true;
+    case MUTE:
+        snprintf(text, TOLD_TEXT, "the seed %s takes a connection and says nothing", addr);
+        return false;
+    case REFUSED:
+        snprintf(text, TOLD_TEXT, "nobody listens at the seed %s", addr);
+        return false;
+    case UNREACHABLE:
+        snprintf(text, TOLD_TEXT, "the seed %s cannot be reached from this host", addr);
+        return false;
+    case SILENT:
+        snprintf(text, TOLD_TEXT, "nothing answers at the seed %s", addr);
+        return false;
+    case SELF:
+        snprintf(text, TOLD_TEXT, "the seed %s is this very peer", addr);
+        return false;
+    case UNKNOWN:
+        break;
+    }
+    text[0] = '\0';
+    return false;
+}
+
+/* Tells why no seed is met. A seed that is there counts before those that may only be down; and that this peer's
+ * own addresses reach no seed counts only if it is so of all. */
+static void tell(gw_reach *reach, uint64_t now_ns) {
+    char why[TOLD_TEXT] = "", text[TOLD_TEXT];
+    bool for_good = false;
+    uint32_t explained = 0, others = 0;
+    for (uint32_t i = 0; i < reach->count; i++) {
+        others += reach->list[i].found != SELF;
+        explained += reach->list[i].found != SELF && is_explained(reach, &reach->list[i]);
+    }
+    for (uint32_t i = 0; i < reach->count && !for_good; i++) {
+        const seed *s = &reach->list[i];
+        bool counts = is_explained(reach, s)
+                          ? explained == others
+                          : is_established(reach, s, now_ns) && (s->found != SELF || others == 0);
+        if (!counts) continue;
+        for_good = write_why(reach, s, text);
+        if (why[0] == '\0' || for_good) memcpy(why, text, sizeof why);
+    }
+    if (reach->options.is_met(reach->options.context, NULL, NULL)) why[0] = '\0';
+    if (strcmp(why, reach->told) == 0) return;
+    memcpy(reach->told, why, sizeof why);
+    reach->options.tell_unmet(reach->options.context, why[0] != '\0' ? why : NULL, for_good);
+}
+
 static void report(gw_reach *reach) {
     uint64_t now_ns = gw_now_ns();
+    tell(reach, now_ns);
     for (uint32_t i = 0; i < MOST_UNLINKED; i++)
         if (reach->unlinked[i].heard) report_unlinked(reach, &reach->unlinked[i], now_ns);
     for (uint32_t i = 0; i < reach->count; i++)
@@ -405,7 +470,7 @@ static void due(void *context) {
     gw_reach *reach = context;
     reach->asked = !reach->asked;
     if (!reach->asked) {
-        report(reach);
+        report(reach); /* also what is established only after some time */
         follow_unlinked(reach);
         set_timer(reach, reach->pause_ns);
         reach->pause_ns = reach->pause_ns * 2 < LAST_PAUSE_NS ? reach->pause_ns * 2 : LAST_PAUSE_NS;

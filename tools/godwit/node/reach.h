@@ -43,6 +43,10 @@ typedef struct gw_reach_options {
     bool (*is_met)(void *context, const gw_addr *addr, const gw_peer_id *id);
     /* Whether gossip hears this peer, and suspects nothing; then it fills in the address. */
     bool (*find_alive)(void *context, const gw_peer_id *id, gw_addr *addr);
+    /* Tells, when it changes, why no seed is met, in words that a sentence may begin with; NULL: one is met, or
+     * nothing is known. `for_good`: a seed is there that turns this peer away or cannot be met, so that waiting
+     * does not help. */
+    void (*tell_unmet)(void *context, const char *why, bool for_good);
     void *context;
 } gw_reach_options;
 
