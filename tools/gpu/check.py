@@ -618,6 +618,40 @@ class Checks(Figures):
             return f"resumed at step {min(resumed)}: {self.same(job, peers)}"
 
 
+    def program(self):
+        """A program in PyTorch, alone, and then with two workers, one of which is killed."""
+        script = os.path.join(HERE, "..", "examples", "python", "bytes.py")
+        text = os.path.join(self.data or "", TEXT)
+        if self.torch is None or not os.path.exists(text) or not os.path.exists(script):
+            raise Skipped("it needs PyTorch (pip install torch), the examples, and GODWIT_TEST_DATA")
+        job = [script, "--args", f"{text} 60 cuda", "--python", sys.executable]
+        done, _, _ = self.finishes(job, ["--workers", "1"], self.of_module(), 180)
+        birds = flock.Flock(self.binary, [*job, "--workers", "2"], ready_s=self.left(120))
+        with birds:
+            (peer,) = birds.gather_in([SharedGpu(0, self.of_module())])
+            birds.wait_step(5, self.left(120))
+            workers = self.children(peer.process.pid)
+            if not workers:
+                raise Failed("the peer has no workers")
+            os.kill(workers[-1], signal.SIGKILL)
+            birds.wait_ends([peer], self.left(180))
+            if peer.done is None or peer.done["state"] != done["state"]:
+                raise Failed(f"with a worker killed {peer.done and peer.done['state']}, alone {done['state']}")
+        return f"one of two workers killed: {done['state'][:16]}"
+
+    @staticmethod
+    def of_module():
+        """The environment in which the example finds the module of this tree."""
+        return {"PYTHONPATH": os.path.join(HERE, "..", "python")}
+
+    @staticmethod
+    def children(pid):
+        found = []
+        for task in glob.glob(f"/proc/{pid}/task/*/children"):
+            with open(task, encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+        return sorted(found)
+
     def run_all(self):
         self.check("GPU, driver and libraries", self.look, needs_gpu=False)
         self.check("without a GPU: falls back to the processor", self.falls_back, needs_gpu=False)
@@ -641,6 +675,7 @@ class Checks(Figures):
         self.check("3 peers, killed and started again", self.killed_and_back, "hash of one")
         self.check("gpt: 2 peers, one killed", self.gpt_flock, "hash of one")
         self.check("gpt, dropout: all killed and started again", self.gpt_resumed, "hash of one")
+        self.check("a program in PyTorch, a worker killed", self.program, "hash of one worker")
         self.check("one peer without NCCL", self.without_nccl, "hash of one")
         self.check("one peer with all GPUs", self.several, "hash of one")
         self.check("a processor in a flock of GPUs", self.mixed, "refused, both classes named")

@@ -103,6 +103,10 @@ pack() {
     mkdir -p "$to/build/tests" "$to/build/lib" "$to/tools/gpu" "$to/tools/lab" "$to/tools/bench/pytorch"
     cp tools/gpu/check.sh tools/gpu/*.py "$to/tools/gpu/"
     cp tools/lab/flock.py "$to/tools/lab/"
+    mkdir -p "$to/tools/python" "$to/tools/examples"
+    cp -r tools/python/godwit "$to/tools/python/"
+    cp -r tools/examples/python "$to/tools/examples/"
+    find "$to/tools" -name __pycache__ -prune -exec rm -r {} +
     cp tools/bench/pytorch/learning.py "$to/tools/bench/pytorch/"
     if [ -f "$data/$text" ]; then
         mkdir -p "$to/data/${text%/*}"

@@ -1,7 +1,7 @@
 """A small language model on bytes: it learns to continue a text.
 
-    python bytes.py TEXT [UPDATES]                              on this machine alone
-    godwit run bytes.py --dir a -- TEXT [UPDATES]               on a flock: the same on every node, with --join
+    python bytes.py TEXT [UPDATES [DEVICE]]                     on this machine alone; DEVICE is cpu or cuda
+    godwit run bytes.py --dir a -- TEXT [UPDATES [DEVICE]]      on a flock: the same on every node, with --join
 """
 import sys
 from pathlib import Path
@@ -18,6 +18,7 @@ if len(sys.argv) < 2:
     sys.exit("bytes.py: name a text file")
 text = torch.frombuffer(bytearray(Path(sys.argv[1]).read_bytes()), dtype=torch.uint8)
 updates = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+device = sys.argv[3] if len(sys.argv) > 3 else "cpu"
 train, held_out = text[: len(text) * 9 // 10], text[len(text) * 9 // 10 :]
 
 
@@ -51,7 +52,7 @@ class Model(nn.Module):
         return self.norm(x) @ self.token.weight.T
 
 
-model = Model()
+model = Model().to(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, updates)
 job = godwit.Job(model, optimizer, shards=SHARDS, updates=updates, clip=1.0, eval_every=50, eval_shards=4,
@@ -62,7 +63,7 @@ job = godwit.Job(model, optimizer, shards=SHARDS, updates=updates, clip=1.0, eva
 def shard(s):
     data = train if s.training else held_out
     windows = [data[i : i + CONTEXT + 1] for i in s.indices(len(data) - CONTEXT, BATCH)]
-    tokens = torch.stack(windows).long()
+    tokens = torch.stack(windows).long().to(device)
     logits = model(tokens[:, :-1])
     return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum"), BATCH * CONTEXT
 
@@ -75,7 +76,7 @@ def update(u):
 result = job.run()
 
 model.eval()
-tokens = torch.tensor(list(b"The "))[None]
+tokens = torch.tensor(list(b"The "), device=device)[None]
 for _ in range(100):
     with torch.no_grad():
         tokens = torch.cat((tokens, model(tokens[:, -CONTEXT:])[:, -1:].argmax(-1)), 1)
