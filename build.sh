@@ -327,7 +327,7 @@ copy_tree() {
             if [ -e "$file" ]; then printf '%s\0' "$file"; fi
         done | tar --null -T - -c | tar -x -C "$1"
     else
-        tar -c --exclude=__pycache__ --exclude='./build*' --exclude=./dist --exclude=./PKG-INFO . | tar -x -C "$1"
+        tar -c --exclude=__pycache__ --exclude=./build --exclude='./build-*' --exclude=./dist --exclude=./PKG-INFO . | tar -x -C "$1"
     fi
     sed "s/@VERSION@/$version/" tools/python/pyproject.toml.in >"$1/pyproject.toml"
 }
