@@ -161,6 +161,7 @@ static bool is_zombie(pid_t pid) {
 
 bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status) {
     struct pollfd ended = {.fd = process->fd, .events = POLLIN};
+    if (process->fd < 0) return false;
     int found = poll(&ended, 1, (int)(patience_ns / 1000000));
     if (found <= 0) return false;
     if (whole && is_zombie(process->pid) && getpgid(process->pid) == process->pid)

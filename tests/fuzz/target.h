@@ -62,6 +62,8 @@ extern const fuzz_target fuzz_options;
 bool fuzz_options_know(const gw_job_type *job, const char *name);
 /* workers.c */
 extern const fuzz_target fuzz_worker_message, fuzz_description;
+/* mad_worker.c */
+extern const fuzz_target fuzz_mad_worker;
 /* program.c */
 extern const fuzz_target fuzz_http, fuzz_control;
 

@@ -157,6 +157,7 @@ ENDURES(service_answer)
 ENDURES(held)
 ENDURES(worker_message)
 ENDURES(description)
+ENDURES(mad_worker)
 
 static void wake(int signal) {
     (void)signal;

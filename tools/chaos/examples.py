@@ -23,6 +23,7 @@ import os
 import random
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -32,8 +33,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [os.path.join(SOURCE, "tools", "lab")]
-import flock as flocks  # noqa: E402
-from flock import Flock, Trouble, end_on_signals  # noqa: E402
+from flock import Flock, Here, Trouble, end_on_signals  # noqa: E402
 
 EXAMPLES = os.path.join(SOURCE, "tools", "examples")
 PATIENCE_S = 600
@@ -83,6 +83,13 @@ KNOWN = {
 }
 
 
+class Home(Here):
+    """This machine, with an environment and a port."""
+
+    def __init__(self, environment, port):
+        self.environment, self.port = environment, port
+
+
 class Run:
     """One example with its files."""
 
@@ -108,9 +115,15 @@ class Run:
                 "--checkpoint-every", "5s", "--probe-interval-ms", "50"]  # fmt: skip
 
     def flock(self, peers):
-        flock = Flock(self.binary, self.job(peers), self.folder)
-        flock.environment = self.environment
-        return flock
+        return Flock(self.binary, self.job(peers), self.folder)
+
+    def homes(self, count):
+        """Places of peers, each with a port of its own: those that start again listen where the others look for them."""
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        found = [Home(self.environment, s.getsockname()[1]) for s in sockets]
+        for s in sockets:
+            s.close()
+        return found
 
     def plain(self):
         """The hash under plain Python."""
@@ -131,7 +144,7 @@ class Run:
     def undisturbed(self, workers):
         """Hash, steps and model of one peer."""
         with self.flock(1) as flock:
-            peer = flock.add(["--workers", str(workers)])
+            peer = flock.add(["--workers", str(workers)], *self.homes(1))
             flock.wait_ends([peer], PATIENCE_S)
             return peer.done["state"], peer.done["steps"], self.model(peer)
 
@@ -162,11 +175,12 @@ class Run:
     def under_kills(self, steps):
         """Hash and model of a flock whose processes are killed."""
         with self.flock(3) as flock:
-            flock.gather(3, ["--workers", "1"])
+            *first, last = self.homes(4)
+            flock.gather_in(first, ["--workers", "1"])
             flock.wait_step(1, PATIENCE_S)
             for number in range(self.options.kills):
                 if number == int(self.options.kills * JOINS_AT):
-                    flock.add(["--workers", "2"])
+                    flock.add(["--workers", "2"], last)
                 due = int(steps * STOPS_AT * number / self.options.kills)
                 self.await_step(flock, due)
                 self.look(flock)
@@ -214,7 +228,6 @@ def judge(name, options):
     """Runs one example in all ways. Returns whether it has one hash and one model."""
     with tempfile.TemporaryDirectory(prefix="godwit-examples-") as folder:
         run = Run(name, options, folder)
-        flocks.HERE.environment = run.environment
         began = time.monotonic()
         state, steps, model = run.undisturbed(1)
         found = {"1 worker": (state, model)}

@@ -20,7 +20,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from . import identity
 from .errors import Refused
 from .protocol import (
-    After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
+    HAS_AFTER, HAS_ONCE, After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
     done, error_message,
 )  # fmt: skip
 from .probe import Probe
@@ -127,11 +127,20 @@ class Leave(Exception):
     """The peer asks this process to leave."""
 
 
+def _mapped(fd: int, size: int, access: int = mmap.PROT_READ | mmap.PROT_WRITE) -> mmap.mmap:
+    """The memory behind a descriptor of the peer's."""
+    try:
+        return mmap.mmap(fd, size, mmap.MAP_SHARED, access)
+    except ValueError as error:  # it is smaller
+        raise ProtocolError(f"memory of the peer's: {error}") from None
+
+
 class _Server:
     def __init__(self, session: Session, program: Program) -> None:
         self._session = session
         self._tie = session.tie
         self._program = program
+        self._has_arenas = False
         self._finish: Optional[Finish] = None
 
     def run(self) -> Finish:
@@ -170,14 +179,29 @@ class _Server:
                 os.close(fd)
         self._tie.send(reply)
 
+    def _check(self, kind: Kind) -> None:
+        """Raises ProtocolError where a request makes no sense now."""
+        flags = self._program.description.options.flags
+        if kind in (Kind.SHARD, Kind.PART, Kind.ONCE, Kind.AFTER, Kind.FINISH) and not self._has_arenas:
+            raise ProtocolError(f"the peer sent {kind.name} before ARENAS")
+        if (kind == Kind.ONCE and not flags & HAS_ONCE) or (kind == Kind.AFTER and not flags & HAS_AFTER):
+            raise ProtocolError(f"the peer sent {kind.name}, which this program has not asked for")
+
+    def _part(self, message: Reader) -> Part:
+        part = Part.read(message)
+        if part.part >= self._program.description.options.parts:
+            raise ProtocolError(f"the peer asks for part {part.part} of an update")
+        return part
+
     def _request(self, message: Reader, fds: List[int]) -> Writer:
         kind, program = message.kind, self._program
+        self._check(kind)
         if kind == Kind.SHARD:
             if program.probe is not None:
                 program.probe.before_shard()
             program.shard(Shard.read(message))
         elif kind == Kind.PART:
-            program.part(Part.read(message))
+            program.part(self._part(message))
         elif kind == Kind.ONCE:
             return Writer(Kind.UPDATED).put("B", program.once(Once.read(message)))
         elif kind == Kind.AFTER:
@@ -201,7 +225,7 @@ class _Server:
         size = self._program.layout.state_bytes
         if len(fds) != 1:
             raise ProtocolError("INIT has no descriptor")
-        with mmap.mmap(fds[0], size) as memory:
+        with _mapped(fds[0], size) as memory:
             self._program.initial(memory)
 
     def _arenas(self, message: Reader, fds: List[int]) -> None:
@@ -213,8 +237,9 @@ class _Server:
                 f"the peer's memory has {sizes[0]} and {sizes[1]} bytes, where {layout.state_bytes} and "
                 f"{layout.own_bytes} are described: install the same release of godwit's binary and module"
             )
-        state = mmap.mmap(fds[0], sizes[0], mmap.MAP_SHARED, mmap.PROT_READ)
-        self._program.attach(Arenas(state, mmap.mmap(fds[1], sizes[0]), mmap.mmap(fds[2], sizes[1])))
+        state = _mapped(fds[0], sizes[0], mmap.PROT_READ)
+        self._program.attach(Arenas(state, _mapped(fds[1], sizes[0]), _mapped(fds[2], sizes[1])))
+        self._has_arenas = True
 
 
 @dataclass
