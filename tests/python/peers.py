@@ -172,6 +172,7 @@ class Case(unittest.TestCase):
 
 def kills(folder, *places):
     """The variable by which a program that imports `deaths` dies at places: `shard 3 2` (update and shard), `part 4`,
-    `once 5`, `after 6`; with `peer` in front its peer dies, with `stop` it is asked to leave. Each happens once in the folder."""
+    `once 5`, `after 6`; with `peer` in front its peer dies, with `stop` it is asked to leave, with `spare` the fork that is to replace it dies.
+    Each happens once in the folder."""
     os.makedirs(folder, exist_ok=True)
     return {"GODWIT_TEST_DEATHS": json.dumps([folder, list(places)])}

@@ -23,7 +23,7 @@ class SameBytes(peers.Case):
         self.assertIn("finished 8 480 3 ['size', 'val_size']", alone)
         self.assertEqual(self.state("two", PLAIN, (), ("--workers", "2")), state)
         marks = os.path.join(self.folder, "marks")
-        places = ["shard 0 0", "shard 1 5", "shard 7 3", "once 0", "once 6", "after 1", "after 8"]
+        places = ["shard 0 0", "shard 1 5", "spare shard 2 4", "shard 7 3", "once 0", "once 6", "after 1", "after 8"]
         dying = peers.kills(marks, *places)
         self.assertEqual(self.state("dying", PLAIN, (), ("--workers", "2"), **dying), state)
         self.assertEqual(sorted(os.listdir(marks)), sorted(places))
