@@ -452,7 +452,8 @@ Test(cli, run_names_the_option_that_is_wrong) {
         "unexpected argument 'a-2.bin': there can be only one job. Several files are one argument: --data ");
     refused("run digits --peers many", "--peers");
     refused("run digits --peers 0", "--peers");
-    refused("run digits --listen here", "--listen");
+    refused("run digits --listen here", "godwit run digits: --listen");
+    refused("run digits --listen here", "Try 'godwit run digits --help'");
     refused("run digits --listen ::1:7117", "in brackets: [::1]:7117\n");
     refused("run digits --listen 127.0.0.1:70000", "--listen");
     refused("run digits --join 127.0.0.1:1,there", "--join");

@@ -1,6 +1,8 @@
 /* `godwit run` parses the options, opens the console and runs the node. */
+#include "core/base/assert.h"
 #include "kernels/device/class.h"
 #include "kernels/jobs/gpt/gpt.h"
+#include "kernels/jobs/jobs.h"
 #include "kernels/jobs/program/program.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/node/node.h"
@@ -13,6 +15,16 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* The name of the command in complaints, with the job, whose options are listed by its own --help. The caller
+ * frees it. */
+static char *name_command(int argc, char **argv) {
+    const char *job =
+        argc >= 2 && (gw_job_find(argv[1]) != NULL || gw_program_is_script(argv[1])) ? argv[1] : "";
+    char *name;
+    GW_ASSERT_MEMORY(asprintf(&name, "%s%s%s", argv[0], job[0] != '\0' ? " " : "", job) >= 0);
+    return name;
+}
 
 static int fail(const char *command, const gw_err *err) {
     fprintf(stderr, "%s: %s\n", command, err->text);
@@ -46,7 +58,7 @@ static bool settle(gw_run_options *options, gw_err *err) {
 int gw_run_main(int argc, char **argv) {
     give_memory_back();
     gw_descriptors_take(); /* each other member takes several descriptors, and each file of tokens one */
-    const char *command = argv[0];
+    char *command = name_command(argc, argv); /* the parser moves the arguments */
     char **whole = gw_command_line("run", argc, argv);
     gw_run_options options;
     gw_console console;
@@ -58,8 +70,12 @@ int gw_run_main(int argc, char **argv) {
     }
     if (good) options.typed = gw_command_line_text(whole);
     free(whole);
-    if (!good) return fail(command, &err);
     int code = 1;
+    if (!good) {
+        code = fail(command, &err);
+        free(command);
+        return code;
+    }
     if (gw_console_open(&options, &console, &err)) {
         if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
             gw_descriptors_check(options.peers, options.http != NULL, &err) && settle(&options, &err))
@@ -71,5 +87,6 @@ int gw_run_main(int argc, char **argv) {
         fail(command, &err);
     }
     gw_run_options_free(&options);
+    free(command);
     return code;
 }
