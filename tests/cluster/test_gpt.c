@@ -503,20 +503,24 @@ Test(gpt, begins_with_the_weights_of_a_checkpoint) {
     const char *said = output(
         &code, "cd %s && mkdir hf && " GODWIT_BINARY " export --to hf/model.safetensors p0 p1", l->dir);
     cr_assert_eq(code, 0, "%s", said);
-    char args[2 * LAB_PATH], hash[3][100];
-    static const char *const names[] = {"file", "dirs", "folder"};
+    char args[2 * LAB_PATH], hash[4][100];
+    static const char *const names[] = {"file", "dirs", "folder", "shapeless"};
     static const char *const forms[] = {
         GPT " --updates 2 --init %s/hf/model.safetensors", GPT " --updates 2 --init %s/p0,%s/p1",
         /* a folder with a config.json gives the shape as well */
         "gpt --data " GODWIT_BINARY
-        " --batch-tokens 768 --micro-batch 2 --workers 1 --updates 2 --init %s/hf"};
-    for (int i = 0; i < 3; i++) {
+        " --batch-tokens 768 --micro-batch 2 --workers 1 --updates 2 --init %s/hf",
+        /* and so does a checkpoint */
+        "gpt --data " GODWIT_BINARY
+        " --batch-tokens 768 --micro-batch 2 --workers 1 --updates 2 --init %s/p0,%s/p1@3"};
+    for (int i = 0; i < 4; i++) {
         snprintf(args, sizeof args, forms[i], l->dir, l->dir);
         lab_peer *peer = lab_start(l, names[i], NULL, args);
         strcpy(hash[i], lab_state(l, peer, "done"));
     }
     cr_assert_str_eq(hash[0], hash[1]);
     cr_assert_str_eq(hash[0], hash[2]);
+    cr_assert_str_eq(hash[0], hash[3]);
     said = output(&code, "ls %s/dirs | grep safetensors", l->dir);
     cr_assert_eq(code, 1, "%s", said);
 #define RUN "cd %s && " GODWIT_BINARY " run " GPT " --dir dirs --listen 127.0.0.1:0 --init "

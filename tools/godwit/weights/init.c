@@ -129,14 +129,47 @@ static bool contradicts(const gw_params *params, const uint32_t values[SHAPE]) {
     return false;
 }
 
+static bool read_manifest_shape(void *context, gw_checkpoint *checkpoint, gw_err *err) {
+    uint32_t tensors[GW_GPT_PARAMETERS];
+    double dropout;
+    return gw_model_shape(checkpoint->manifest, context, &dropout, tensors, err);
+}
+
+/* Reads the shape of the model in the checkpoint that gw_init_load will take. Where there is none, that function
+ * says why. */
+static bool read_checkpoint_shape(const char *init, gw_gpt *shape) {
+    gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST, .job_name = GW_MODEL_JOB};
+    char *copy = strdup(init), *dirs[DIRS];
+    uint32_t count;
+    gw_err ignored;
+    struct stat about;
+    GW_ASSERT_MEMORY(copy != NULL);
+    bool good = split_list(copy, dirs, &count, &choice, &ignored);
+    for (uint32_t i = 0; good && i < count; i++)
+        good = is_directory(dirs[i], &about) && !gw_model_is_folder(dirs[i]);
+    good = good && gw_checkpoint_use(dirs, count, &choice, NULL, read_manifest_shape, shape, &ignored);
+    free(copy);
+    return good;
+}
+
+/* Reads the shape of the model that --init names. *known becomes false where none can be read here. */
+static bool read_init_shape(const char *init, gw_gpt *shape, bool *known, gw_err *err) {
+    struct stat about;
+    bool there = stat(init, &about) == 0;
+    *known = there && (S_ISDIR(about.st_mode) ? gw_model_is_folder(init) : is_weights(init));
+    if (*known) return gw_gpt_file_shape(init, shape, err) || gw_fail_in(err, "--init: %s", init);
+    *known = (!there || S_ISDIR(about.st_mode)) && read_checkpoint_shape(init, shape);
+    return true;
+}
+
 bool gw_init_take_shape(gw_params *params, gw_err *err) {
     const char *init = gw_param_text(params, "init"), *model = gw_param_text(params, "model");
-    struct stat about;
-    gw_gpt shape;
+    gw_gpt shape = {0};
     uint32_t without[SHAPE];
-    if (init == NULL || stat(init, &about) != 0) return true;
-    if (S_ISDIR(about.st_mode) ? !gw_model_is_folder(init) : !is_weights(init)) return true;
-    if (!gw_gpt_file_shape(init, &shape, err)) return gw_fail_in(err, "--init: %s", init);
+    bool known;
+    if (init == NULL) return true;
+    if (!read_init_shape(init, &shape, &known, err)) return false;
+    if (!known) return true;
     if (model == NULL || strcmp(model, GW_GPT_USUAL) != 0 || !read_shape(params, without, err))
         return model != NULL && strcmp(model, GW_GPT_USUAL) != 0;
     const uint32_t values[SHAPE] = {shape.layers, shape.heads, shape.channels, shape.context};

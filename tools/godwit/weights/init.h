@@ -6,7 +6,7 @@
 #include "core/godwit.h"
 #include "tools/godwit/weights/model.h"
 
-/* If the option `init` is a model with a config.json, adds the options of its shape that were not given
+/* If the option `init` is a model with a config.json, or names a checkpoint of a gpt, adds the options of its shape that were not given
  * (layers, heads, channels, context; or the name of a preset with that shape), as if they had been given:
  * they are part of the job's identity. Adds nothing if the options and their defaults give that shape
  * already, if a --model was chosen, or if an option that is given contradicts the shape, which is refused when
