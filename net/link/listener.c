@@ -45,7 +45,11 @@ struct gw_listener {
 static bool refused(const gw_addr *addr, const char *protocol, int why, gw_err *err) {
     char text[GW_ADDR_TEXT];
     gw_addr_text(addr, text);
-    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one" : "";
+    const char *next = why == EACCES ? ": ports below 1024 are root's, choose a higher one"
+                       : why == EADDRNOTAVAIL
+                           ? ": no interface of this host has that address (`ip address` lists "
+                             "them). Leave --listen out or give [::]:PORT, to listen on all"
+                           : "";
     if (why != EADDRINUSE) return gw_fail_errno(err, why, "cannot listen on %s (%s)%s", text, protocol, next);
     return gw_fail(
         err, GW_E_IO,

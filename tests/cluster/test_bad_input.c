@@ -183,7 +183,7 @@ Test(bad_input, a_directory_that_is_removed_is_told) {
     char command[3 * LAB_PATH]; /* it is written to meanwhile, which rm by itself would stumble over */
     snprintf(command, sizeof command, "mv %s %s.gone && rm -rf %s.gone", peer->dir, peer->dir, peer->dir);
     cr_assert_eq(system(command), 0);
-    lab_wait(l, peer, has_text, "is gone: it was removed or renamed", "a warning");
+    lab_wait(l, peer, has_text, "is gone: it was removed while", "a warning");
     unsaved_state(l, peer);
     cr_expect_not_null(strstr(lab_text(lab_last(peer, "done"), "text"), "is gone: it was removed"));
     lab_close(l);

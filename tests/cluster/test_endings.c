@@ -86,6 +86,18 @@ static bool says_that_it_leaves(const json_t *event, const void *unused) {
     return text != NULL && strstr(text, "this peer leaves (a second signal") != NULL;
 }
 
+/* One of its log lines has `part`. */
+static void expect_logged(const lab_peer *peer, const char *part) {
+    size_t i;
+    json_t *event;
+    bool found = false;
+    json_array_foreach(peer->events, i, event) {
+        const char *text = json_string_value(json_object_get(event, "text"));
+        found |= text != NULL && strstr(text, part) != NULL;
+    }
+    cr_expect(found, "no line has '%s'", part);
+}
+
 /* The first signal is obeyed at the end of the step, seconds away; another one, later, ends the process at
  * once. */
 Test(endings, second_signal) {
@@ -97,7 +109,7 @@ Test(endings, second_signal) {
     lab_wait(l, peers[1], says_that_it_leaves, NULL, "that it is asked to leave");
     cr_expect_eq(lab_insist(l, peers[1], SIGINT), 128 + SIGINT);
     cr_expect_null(lab_last(peers[1], "done"));
-    expect_stderr(peers[1], ": this process ends at once\n");
+    expect_logged(peers[1], ": this process ends at once");
     lab_kill(l, peers[0]);
     lab_close(l);
 }
@@ -178,7 +190,7 @@ Test(endings, sigquit_ends_at_once_and_says_so) {
     lab_signal(peer, SIGQUIT);
     cr_expect_eq(lab_end(l, peer), 128 + SIGQUIT);
     cr_expect(WIFSIGNALED(peer->status));
-    expect_stderr(peer, ": this process ends at once\n");
+    expect_logged(peer, ": this process ends at once");
     lab_close(l);
 }
 
@@ -325,6 +337,11 @@ Test(endings, fresh_ignores_checkpoints) {
     cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC " --fresh"), hash);
     cr_expect_null(lab_last(&l->peers[1], "resumed"));
     cr_expect_eq(lab_number(lab_last(&l->peers[1], "step"), "step"), 40);
+    const json_t *identity = json_object_get(lab_last(&l->peers[1], "start"), "identity");
+    cr_expect_str_eq(lab_text(identity, "steps"), "40", "with the defaults filled in");
+    cr_expect_str_eq(lab_undisturbed(l, SYNTHETIC), hash);
+    cr_expect_not_null(
+        strstr(lab_text(lab_last(&l->peers[2], "log"), "text"), "had come to its end before, at step 40"));
     lab_close(l);
 }
 

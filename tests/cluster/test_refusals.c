@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define ENDLESS   "synthetic --shards 24 --shard-ms 2 --state-bytes 64k --workers 1"
 #define SYNTHETIC ENDLESS " --steps 60"
@@ -18,10 +19,15 @@ static void expect_stderr(const lab_peer *peer, const char *part) {
               peer->stderr_text ? peer->stderr_text : "");
 }
 
-/* Ended with `code`, and stderr says `part`. */
+/* Ended with `code`, and stderr says `part`, as does the last event. */
 static void refused(lab *l, lab_peer *peer, int code, const char *part) {
     cr_expect_eq(lab_end(l, peer), code);
     expect_stderr(peer, part);
+    const json_t *done = lab_last(peer, "done");
+    cr_assert_not_null(done, "the events end without a last one: %s", part);
+    cr_expect_not_null(strstr(lab_text(done, "text"), part), "%s", lab_text(done, "text"));
+    if (strcmp(lab_text(done, "outcome"), "refused") == 0)
+        cr_expect_eq(lab_number(done, "exit_code"), (uint64_t)code);
 }
 
 Test(refusals, other_parameters) {
@@ -291,7 +297,9 @@ Test(refusals, port_in_use) {
     lab_peer *first = lab_start(l, "first", NULL, ENDLESS);
     char listen[64];
     snprintf(listen, sizeof listen, "127.0.0.1:%u", first->port);
-    refused(l, lab_launch(l, "second", NULL, listen, ENDLESS), 1, listen);
+    lab_peer *second = lab_launch(l, "second", NULL, listen, ENDLESS);
+    refused(l, second, 1, listen);
+    cr_expect_neq(access(second->dir, F_OK), 0, "nothing stays of it");
     lab_stop_alike(l, &first, 1, ENDLESS);
     lab_close(l);
 }
@@ -352,7 +360,9 @@ Test(refusals, key_that_others_can_read) {
     lab_key(l, "key", path);
     cr_assert_eq(chmod(path, 0644), 0);
     snprintf(args, sizeof args, SYNTHETIC " --key %s", path);
-    refused(l, lab_launch(l, "open", NULL, NULL, args), 1, path);
+    lab_peer *peer = lab_launch(l, "open", NULL, NULL, args);
+    refused(l, peer, 2, path);
+    cr_expect_neq(access(peer->dir, F_OK), 0, "nothing stays of it");
     lab_close(l);
 }
 

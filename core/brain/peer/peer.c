@@ -69,7 +69,10 @@ static void on_gone(gw_peer *p, const gw_contact *gone, const gw_gossip_event *e
     char id[GW_SHORT_TEXT];
     if (rank >= 0 && !p->save.end_sent)
         gw_agenda_change_view(p, "%s%s %s", gw_peer_id_equal(&gone->id, &view->leader) ? "leader " : "peer ",
-                              gw_peer_id_short(&gone->id, id), left ? "left" : "died");
+                              gw_peer_id_short(&gone->id, id),
+                              left          ? "left"
+                              : gone->ended ? "died"
+                                            : "does not answer");
 }
 
 static void sink_event(void *context, const gw_gossip_event *event) {

@@ -379,10 +379,9 @@ static int exit_code_of(gw_finish finish) {
 }
 
 static int fail(const gw_console *console, const gw_err *err) {
-    char line[600];
-    snprintf(line, sizeof line, "godwit: %s", err->text);
-    gw_display_err(console->display, line);
-    return err->code == GW_E_USAGE ? 2 : 1;
+    int code = err->code == GW_E_USAGE ? 2 : 1;
+    gw_events_refused(console->events, err->text, code);
+    return code;
 }
 
 /* One life of the peer. Sets *again where another one is to follow. */
@@ -405,7 +404,7 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
     }
     node->again.port = node->network.listen.port;
     node->again.http_port = node->http.addr.port;
-    node->refused = !good && err.code == GW_E_USAGE;
+    node->refused = !good;
     int code = good ? exit_code_of(node->result.finish) : 0;
     bool sampled = gw_sampler_close(node->sampler);
     node->sampler = node->publisher.of.sampler = NULL;

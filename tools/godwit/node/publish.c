@@ -400,7 +400,8 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
     gw_peer_contact_info info;
     bool found = gw_peer_contact_find(of->brain, &of->self->id, &info);
     gw_snapshot_peer self = {.id = of->self->id,
-                             .addr = of->network->local.listen,
+                             /* the one that others are told, where --listen names all addresses */
+                             .addr = found && info.addr.family != 0 ? info.addr : of->network->local.listen,
                              .state = "alive",
                              .self = true,
                              .member = s->members > 0,
@@ -624,6 +625,7 @@ static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memo
     return (gw_event_start){.job = of->options->job->name,
                             .params = &of->job->params,
                             .job_id = of->job->id,
+                            .identity = of->job->identity,
                             .self = of->self->id,
                             .boot = of->self->incarnation.boot,
                             .steps = of->job->steps == UINT64_MAX ? 0 : of->job->steps,
@@ -695,6 +697,11 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
                  result->finish == GW_FINISH_UNSAVED;
     if (whole && engine->state.valid)
         engine->device->ops->summary(engine->device, status.committed_step, summary, sizeof summary);
+    if (result->finish == GW_FINISH_DONE && p->counter[GW_COUNT_STEPS] == 0)
+        gw_log(GW_INFO, "node",
+               "the job had come to its end before, at step %" PRIu64
+               ": nothing was left to compute. With a greater total, --continue goes on from there",
+               status.committed_step);
     gw_event_done done = {.outcome = outcome_text(result->finish),
                           .job = p->of.options->job->name,
                           .text = result->text,

@@ -31,10 +31,12 @@
 
 /* Directory, identity, and the ports. */
 
-/* Makes the failure of a step an error of the command line (exit code 2) where something is missing that
- * the command line names: a supervisor would start the same command again and again in vain. */
+/* Makes the failure of a step an error of the command line (exit code 2) where something that the command line
+ * names is missing, or is not what it must be: a supervisor would start the same command again and again in
+ * vain. */
 static bool blame_command_line(bool good, gw_err *err) {
-    if (!good && err->code == GW_E_NOTFOUND) err->code = GW_E_USAGE;
+    if (!good && (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_DENIED))
+        err->code = GW_E_USAGE;
     return good;
 }
 
@@ -99,7 +101,8 @@ static bool begin_metrics(gw_node *node, gw_err *err) {
     gw_hex(node->job.id.bytes, 4, job);
     gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
     const uint64_t first_step = node->job.params.origin != NULL ? node->job.origin.step : 0;
-    return gw_metrics_begin(node->metrics, job, first_step, node->options->fresh, err);
+    return blame_command_line(gw_metrics_begin(node->metrics, job, first_step, node->options->fresh, err),
+                              err);
 }
 
 /* The device and its memory. */

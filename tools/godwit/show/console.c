@@ -21,8 +21,11 @@ bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err 
         return gw_fail_in(err, "console");
     }
     gw_level least = options->verbose ? GW_DEBUG : options->quiet ? GW_WARN : GW_INFO;
-    console->log = (gw_log_target){
-        .display = console->display, .events = console->events, .names = console->names, .least = least};
+    console->log = (gw_log_target){.display = console->display,
+                                   .events = console->events,
+                                   .names = console->names,
+                                   .json = options->json,
+                                   .least = least};
     gw_log_direct(&console->log);
     return true;
 }

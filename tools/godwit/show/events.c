@@ -18,13 +18,18 @@
 #include <time.h>
 
 enum { TEXT = 2000 };
+/* People are shown the first evaluations, and then at most one in this time: a file would fill with them. */
+enum { FIRST_EVALUATIONS = 20 };
+#define EVALUATION_NS UINT64_C(1000000000)
 
 struct gw_events {
     gw_events_mode mode;
     gw_display *display;
     const gw_names *names; /* may be NULL */
-    pthread_mutex_t lock;  /* guards phase */
+    pthread_mutex_t lock;  /* guards the members below */
     gw_phase_filter phase;
+    uint32_t evaluations;   /* that were shown to people */
+    uint64_t evaluation_ns; /* when the last of them was */
 };
 
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err) {
@@ -157,6 +162,20 @@ static json_t *start_object(const gw_events *events, const char *event, const gw
     return object;
 }
 
+static json_t *identity_object(const char *identity) {
+    json_t *object = json_object();
+    char *lines = strdup(identity), *rest = NULL;
+    for (char *line = lines != NULL ? strtok_r(lines, "\n", &rest) : NULL; line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        gw_json_text(object, line, equals + 1);
+    }
+    free(lines);
+    return object;
+}
+
 void gw_events_opening(gw_events *events, const gw_event_start *start) {
     say_opening(events, start);
     if (wants_json(events)) print_object(events, start_object(events, "opening", start));
@@ -169,6 +188,7 @@ void gw_events_start(gw_events *events, const gw_event_start *start) {
     if (!wants_json(events)) return;
     json_t *object = start_object(events, "start", start);
     gw_json_hash(object, "job_id", &start->job_id);
+    if (start->identity != NULL) json_object_set_new(object, "identity", identity_object(start->identity));
     print_object(events, object);
 }
 
@@ -298,6 +318,15 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
 static void say_evaluation(gw_events *events, const gw_event_step *step) {
     char brief[256];
     if (!step->evaluated || step->report == NULL || step->report[0] == '\0') return;
+    uint64_t now = gw_now_ns();
+    pthread_mutex_lock(&events->lock);
+    bool soon = events->evaluations >= FIRST_EVALUATIONS && now < events->evaluation_ns + EVALUATION_NS;
+    if (!soon) {
+        events->evaluations++;
+        events->evaluation_ns = now;
+    }
+    pthread_mutex_unlock(&events->lock);
+    if (soon) return;
     gw_key_values_brief(step->report, brief, sizeof brief);
     say(events, "evaluation at step %" PRIu64 ": %s", step->step, brief);
 }
@@ -398,9 +427,12 @@ void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
                           uint64_t took_ns) {
     char hex[GW_HASH_TEXT], took[24];
+    char written[GW_BYTES_TEXT];
     gw_hex(root->bytes, 4, hex);
-    say(events, "checkpoint of step %" PRIu64 " complete: %s, %.1f MB written here%s%s", step, hex,
-        (double)bytes * 1e-6, took_ns > 0 ? ", " : "", took_ns > 0 ? time_text(took_ns, took) : "");
+    say(events, "checkpoint of step %" PRIu64 " complete: %s, %s%s%s%s", step, hex,
+        bytes > 0 ? gw_events_bytes(bytes, written) : "nothing new to write",
+        bytes > 0 ? " written here" : " here", took_ns > 0 ? ", " : "",
+        took_ns > 0 ? time_text(took_ns, took) : "");
     if (!wants_json(events)) return;
     json_t *object = object_of("checkpoint");
     gw_json_count(object, "step", step);
@@ -494,5 +526,17 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     gw_json_count(object, "rss_bytes", done->rss_bytes);
     json_object_set_new(object, "seconds", json_real(done->seconds));
     gw_json_text(object, "line", line);
+    print_object(events, object);
+}
+
+void gw_events_refused(gw_events *events, const char *text, int exit_code) {
+    char line[TEXT];
+    snprintf(line, sizeof line, "godwit: %s", text);
+    gw_display_err(events->display, line);
+    if (!wants_json(events)) return;
+    json_t *object = object_of("done");
+    gw_json_text(object, "outcome", "refused");
+    gw_json_text(object, "text", text);
+    gw_json_count(object, "exit_code", (uint64_t)exit_code);
     print_object(events, object);
 }

@@ -33,6 +33,8 @@ typedef struct gw_event_start {
     const char *job;
     const gw_params *params;
     gw_hash job_id;
+    /* what the job is, with the defaults filled in, as lines "name=value"; NULL: not known yet. JSON only */
+    const char *identity;
     gw_peer_id self;
     uint64_t boot, steps;
     uint32_t workers;
@@ -89,8 +91,8 @@ typedef struct gw_event_step {
     bool evaluated; /* the step was an evaluation, and the next one is not */
     const char *report;
 } gw_event_step;
-/* A step. Only evaluations are shown as sentences: the display shows the progress of steps, but not their
- * evaluations. */
+/* A step. Only evaluations are shown as sentences, after the first twenty at most one a second: the
+ * display shows the progress of steps, but not their evaluations. */
 void gw_events_step(gw_events *events, const gw_event_step *step);
 
 /* A sample of the model after `step` steps: the prompt and its continuation, `length` bytes. `prompt`
@@ -131,6 +133,10 @@ typedef struct gw_event_done {
     uint64_t rss_bytes;
     double seconds;
 } gw_event_done;
+/* The peer did not start, or could not go on, and ends with this exit code: the last event of --json. The
+ * text goes to stderr as well. */
+void gw_events_refused(gw_events *events, const char *text, int exit_code);
+
 /* The last line of a run (one line):
  *
  * godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2

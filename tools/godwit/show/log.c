@@ -13,9 +13,13 @@ static void sink(void *context, gw_level level, const char *room, const char *te
     if (level < target->least) return;
     char marked[LINE], line[LINE + 100];
     gw_names_mark(target->names, text, marked, sizeof marked);
+    if (target->events != NULL) gw_events_log(target->events, level, room, marked);
+    if (level == GW_INFO) { /* the course of the run; with --json an event alone */
+        if (!target->json) gw_display_say(target->display, marked);
+        return;
+    }
     snprintf(line, sizeof line, "%-5s %s: %s", gw_level_name(level), room, marked);
     gw_display_log(target->display, line);
-    if (target->events != NULL) gw_events_log(target->events, level, room, marked);
 }
 
 void gw_log_direct(const gw_log_target *target) {

@@ -14,6 +14,7 @@ typedef struct gw_log_target {
     gw_display *display;
     gw_events *events; /* may be NULL, as may `names` */
     const gw_names *names;
+    bool json; /* lines of level info are events alone; without, they go to stdout, and others to stderr */
     gw_level least; /* lines below this level are dropped */
 } gw_log_target;
 
