@@ -180,7 +180,7 @@ class Become(Command):
     def test_the_command_of_a_package_without_its_program_says_what_to_do(self):
         code, out, err = self.call(peers.PYTHON, "-c", "import godwit_command; godwit_command.main()")
         self.assertEqual((code, out), (1, ""))
-        self.assertIn("godwit/bin/godwit cannot be started: No such file or directory; install the package godwit again", err)
+        self.assertIn("godwit/bin/godwit cannot be started: No such file or directory; install the wheel of godwit again", err)
 
 
 def missing():

@@ -26,8 +26,8 @@ def become(program: str, arguments: Sequence[str], environment: Mapping[str, str
         os.execve(program, ["godwit", *arguments], {**environment, "GODWIT_PYTHON": python})
     except OSError as error:
         sys.exit(
-            f"godwit: {program} cannot be started: {error.strerror}; install the package godwit again "
-            f"({sys.executable} -m pip install --force-reinstall godwit)"
+            f"godwit: {program} cannot be started: {error.strerror}; install the wheel of godwit again "
+            f"({sys.executable} -m pip install --force-reinstall WHEEL)"
         )
 
 
