@@ -206,6 +206,11 @@ class InArrays(Case):
         self.assertEqual(self.check(path)[0], 0)
         self.assertEqual(self.check(path, "--shards", "6", "--steps", "4")[0], 1)
 
+    def test_shards_that_are_computed_stand_for_all_of_an_update(self):
+        path, _ = self.program(ARRAYS, {"update": "assert u.weight == 60, u.weight"})
+        status, _, text = self.check(path)
+        self.assertEqual(status, 0, text)
+
     def test_a_shard_that_does_not_end_is_named_when_the_time_is_up(self):
         path, _ = self.program(ARRAYS, {"top": "import time", "shard": "if s.shard == 2:\n    time.sleep(3600)"})
         began = time.monotonic()
@@ -249,9 +254,19 @@ class InNets(Case):
         self.assertEqual(status, 0, text)
 
     def test_the_examples_are_pure(self):
-        for name, arguments in (("bytes.py", [self.text()]), ("images.py", [self.pictures()])):
-            status, _, text = self.check(os.path.join(peers.EXAMPLES, name), arguments=arguments)
-            self.assertEqual(status, 0, text)
+        with open(os.path.join(self.folder, "labels"), "w") as file:
+            for i in range(80):
+                file.write(f"{i % 2}\tsome words of a text number {i * i % 17} that are {['poor', 'fine'][i % 2]}\n")
+        text, labels, pictures = self.text(), os.path.join(self.folder, "labels"), self.pictures()
+        for name, arguments, needs in (
+            ("bytes.py", [text], []), ("images.py", [pictures], []), ("llama.py", [text, "4"], ["transformers"]),
+            ("lora.py", [text, "4"], ["transformers", "peft"]), ("lit.py", [pictures, "1"], ["lightning"]),
+            ("classifier.py", [labels, "1"], ["transformers", "accelerate"]), ("spirals.py", ["9"], ["jax", "optax"]),
+        ):  # fmt: skip
+            if needs and peers.lacks(*needs):
+                continue
+            status, _, text_of_check = self.check(os.path.join(peers.EXAMPLES, name), arguments=arguments)
+            self.assertEqual(status, 0, (name, text_of_check))
 
 
 if __name__ == "__main__":

@@ -141,9 +141,11 @@ class Check:
             yield Shard(step, step, Phase.EVALUATE, 0, shard, options.eval_shards)
 
     def _compute(self, process: peer.Process, step: int, sums: Optional[peer.Sums] = None) -> _Contributions:
-        """The contributions of all these shards; those of training are added to ``sums``."""
+        """The contributions of all these shards; those of training are added to ``sums``, each also for those that are
+        not computed."""
+        computed = min(process.description.options.shards, self._limits.shards)
         return {
-            r: process.shard(r, sums if r.phase == Phase.TRAIN else None)
+            r: process.shard(r, sums if r.phase == Phase.TRAIN else None, len(range(r.shard, r.shards, computed)))
             for r in self._requests(process.description, step)
         }
 

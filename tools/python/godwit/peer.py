@@ -68,15 +68,17 @@ def _digest(memory: mmap.mmap, at: int, size: int) -> bytes:
 
 
 class Sums:
-    """Contributions of the shards of a step, added up in double precision."""
+    """Contributions of shards of a step, added up in double precision. A shard that is computed may stand for others,
+    which are not: a program may count on the contributions of all shards of the step."""
 
     def __init__(self) -> None:
         self.shards = 0
         self._values: Dict[str, Any] = {}
 
-    def add(self, tensor: Tensor, data: bytes) -> None:
-        """Adds what a shard gives to a sum."""
+    def add(self, tensor: Tensor, data: bytes, times: int) -> None:
+        """Adds what a shard gives to a sum, so many times."""
         values, before = _decoded(tensor, data), self._values.get(tensor.name)
+        values = [times * value for value in values] if _numpy is None else times * values
         if _numpy is None and before is not None:
             values = [a + b for a, b in zip(before, values)]
         elif before is not None:
@@ -221,19 +223,20 @@ class Process:
         self.state[:] = data
         self._generation += 1
 
-    def shard(self, request: Shard, sums: Optional[Sums] = None) -> Digests:
-        """Computes a shard. What it gives is also added to ``sums``; a sum that it leaves out has no digest."""
+    def shard(self, request: Shard, sums: Optional[Sums] = None, times: int = 1) -> Digests:
+        """Computes a shard. What it gives is also added to ``sums``, for so many shards; a sum that it leaves out has
+        no digest."""
         request = request._replace(generation=self._generation)
         self.ask(request.write(), f"shard {request.shard} at update {request.update}")
         wanted = SumFlag.TRAIN if request.phase == Phase.TRAIN else SumFlag.EVALUATE
         found: Digests = {}
         if sums is not None:
-            sums.shards += 1
+            sums.shards += times
         for number, (tensor, at) in enumerate(zip(self.description.sums, self.layout.sums)):
             if tensor.flags & wanted and self.own[number]:
                 found[tensor.name] = _digest(self.own, at, tensor.bytes)
                 if sums is not None:
-                    sums.add(tensor, self.own[at : at + tensor.bytes])
+                    sums.add(tensor, self.own[at : at + tensor.bytes], times)
         return found
 
     def digests(self) -> Digests:
@@ -275,7 +278,7 @@ class Process:
         if self.description.options.weight != NO_WEIGHT:
             weight = sums.value(self.description.sums[self.description.options.weight])
         if not weight > 0:
-            raise Failed(f"the weights of the first {sums.shards} shards add up to {weight:g}")
+            raise Failed(f"the weights of the shards that are computed add up to {weight:g}: more of them (--shards) may have samples")
         return Totals(sums.shards, weight, 1.0, 1.0)  # nothing is clipped: it is no matter for purity
 
     def _write_totals(self, sums: Sums, totals: Totals, part: int) -> None:
