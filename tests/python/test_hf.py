@@ -127,7 +127,7 @@ class SameBytes(peers.Case):
 
     def test_adapters_on_a_frozen_base(self):
         folders = self.one_state(
-            "lora.py", [self.text(), 6], r"after 6 updates: loss .*", ["shard 1 2", "once 3", "after 2"],
+            "lora.py", [self.text(), 6], r"after 6 updates: loss .*", ["shard 1 2", "once 3", "after 2", "evaluated 6"],
             ["peer shard 3 1", "shard 2 4", "once 4"],
         )  # fmt: skip
         self.same_files(folders, "adapter_model.safetensors")

@@ -81,6 +81,17 @@ class Pictures(peers.Case):
         self.assertEqual(self.state("two", IMAGES, [self.folder, 4], ("--workers", "2")), peers.state_of(alone))
 
 
+class Frozen(peers.Case):
+    def test_a_frozen_model_of_64_mib_is_there_once(self):
+        self.state("one", os.path.join(peers.PROGRAMS, "frozen.py"), options=("--workers", "1"))
+        found = re.search(r"worker=(-?\d+) template=(-?\d+) state=(\d+) next=(\d+) own=(\d+)", self.output)
+        self.assertIsNotNone(found, self.output)
+        worker, template, state, following, own = map(int, found.groups())
+        self.assertEqual(state, 64)
+        self.assertLess(max(worker, template), 32, "a process has a copy of what is frozen")
+        self.assertLess(max(following, own), 2, "memory for updates and sums has what is frozen")
+
+
 class Direct(peers.Case):
     def run_direct(self, what):
         done = subprocess.run(

@@ -273,11 +273,23 @@ static void complete_next(const update *u) {
     }
 }
 
+/* Makes *next* what the state is. Constant tensors are not copied, as nobody reads them there: the memory of a
+ * frozen model is not needed twice. */
+static void copy_state(const program *job) {
+    const gw_program_description *d = &job->description;
+    for (uint32_t i = 0; i < d->state_count; i++) {
+        const gw_program_array *array = &d->arrays[i];
+        if (array->is.part == GW_PROGRAM_CONSTANT) continue;
+        memcpy((uint8_t *)job->next.bytes + array->at, (const uint8_t *)job->state.bytes + array->at,
+               array->bytes);
+    }
+}
+
 /* Computes all of *next* but what ONCE changes. An evaluation by itself changes nothing. */
 static bool prepare_next(update *u, gw_err *err) {
     program *job = u->job;
     if (u->place.phase == GW_EVALUATE) {
-        memcpy(job->next.bytes, job->state.bytes, job->description.sizes.state_bytes);
+        copy_state(job);
         return true;
     }
     u->next_part = 0;

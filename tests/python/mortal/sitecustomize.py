@@ -16,7 +16,7 @@ if os.environ.get("GODWIT_TEST_DEATHS") and os.environ.get("GODWIT_WORKER_FD"):
         @functools.wraps(function)
         def dying(context, *more):
             place = {"shard": lambda: ("shard", context.update, context.shard), "update": lambda: ("once", context.update),
-                     "after": lambda: ("after", context.update)}[kind]()  # fmt: skip
+                     "evaluated": lambda: ("evaluated", context.update), "after": lambda: ("after", context.update)}[kind]()  # fmt: skip
             deaths.at(*place)
             return function(context, *more)
 
