@@ -54,7 +54,7 @@ class Net(L.LightningModule):
         self.log_dict({"train_right": right}, on_step=False, on_epoch=True)
         return {"loss": loss, "right": right.detach()}
 
-    def validation_step(self, batch, batch_idx):
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
         loss, right = self.step(batch)
         self.log("val_loss", loss)
         self.log("val_right", right, on_epoch=True)
@@ -115,12 +115,40 @@ class Data(L.LightningDataModule):
         return DataLoader(self.train, self.batch_size, shuffle=self.shuffle)
 
     def val_dataloader(self):
+        held = DataLoader(self.held, 16)
+        return [held, DataLoader(TensorDataset(x[60:], y[60:]), 20)] if case == "hooks" else held
+
+    def test_dataloader(self):
         return DataLoader(self.held, 16)
 
-    test_dataloader = val_dataloader
+
+class Hooked(Net):
+    """A module with hooks around the optimizer's step and around batches."""
+
+    def on_before_batch_transfer(self, batch, dataloader_idx):
+        return [batch[0] * 2, batch[1]]
+
+    def on_after_batch_transfer(self, batch, dataloader_idx):
+        return [batch[0] - dataloader_idx, batch[1]]
+
+    def optimizer_step(self, epoch, batch_idx, optimizer, optimizer_closure=None):
+        for group in optimizer.param_groups:
+            group["lr"] = min(1.0, (self.trainer.global_step + 1) / 10) * self.hparams.lr
+        optimizer.step(closure=optimizer_closure)
+
+    def on_before_optimizer_step(self, optimizer):
+        for parameter in self.parameters():
+            parameter.grad.mul_(0.5)
+
+    def configure_gradient_clipping(self, optimizer, gradient_clip_val=None, gradient_clip_algorithm=None):
+        self.clip_gradients(optimizer, gradient_clip_val=0.02 * (1 + self.current_epoch), gradient_clip_algorithm="norm")
+
+    def on_train_epoch_start(self):
+        self.trainer.optimizers[0].param_groups[0]["weight_decay"] = 0.01 * (1 + self.current_epoch)
 
 
 CASES = {
+    "hooks": ({"kind": "none"}, {"max_epochs": 2}, {}),
     "none": ({"kind": "none"}, {"gradient_clip_val": 0.3}, {}),
     "list": ({"kind": "list"}, {"gradient_clip_val": 0.01, "gradient_clip_algorithm": "value"}, {}),
     "lists": ({"kind": "lists"}, {"accumulate_grad_batches": 3}, {}),
@@ -132,8 +160,9 @@ CASES = {
     "flock": ({"kind": "plateau", "lr": 0.3}, {"shards": 4, "max_epochs": 3, "accumulate_grad_batches": 2}, {"shuffle": True}),
 }  # fmt: skip
 of_module, of_trainer, of_data = CASES[case]
-stopping = callbacks.EarlyStopping("val_loss", patience=3, min_delta=0.5 if case == "plateau" else 0.0)
-keeping = callbacks.ModelCheckpoint(monitor="val_loss", save_top_k=2, save_last=True)
+watched = "val_loss/dataloader_idx_0" if case == "hooks" else "val_loss"
+stopping = callbacks.EarlyStopping(watched, patience=3, min_delta=0.5 if case == "plateau" else 0.0)
+keeping = callbacks.ModelCheckpoint(monitor=watched, filename="{epoch}-{step}", save_top_k=2, save_last=True)
 arguments = {
     "max_epochs": 4, "callbacks": [stopping, keeping, callbacks.LearningRateMonitor()], "log_every_n_steps": 1,
     "default_root_dir": folder, "logger": [loggers.CSVLogger(folder)], **of_trainer,
@@ -147,7 +176,7 @@ else:
     from godwit.lightning import Trainer
 
     trainer = Trainer(**arguments)
-net = Net(**of_module)
+net = (Hooked if case == "hooks" else Net)(**of_module)
 trainer.fit(net, datamodule=Data(**of_data))
 rows = []
 for path in sorted(glob.glob(os.path.join(folder, "lightning_logs", "*", "metrics.csv"))):
@@ -162,7 +191,7 @@ print("RESULT", json.dumps({
     "lr": trainer.optimizers[0].param_groups[0]["lr"], "metrics": sorted(trainer.callback_metrics),
 }))  # fmt: skip
 again = Net.load_from_checkpoint(keeping.best_model_path, weights_only=False)
-if how == "godwit" and case != "flock":
+if how == "godwit" and case not in ("flock", "hooks"):
     tested = trainer.test(ckpt_path="best", weights_only=False, verbose=False)[0]["test_loss"]
     print("TESTED", abs(tested - float(keeping.best_model_score)) < 1e-5)
 print("LOADED", again.hparams.kind, tuple(again.net[0].weight.shape))
