@@ -172,11 +172,6 @@ class Plan:
         """The samples of an update."""
         return sum(self.samples_of(batch) for batch in self.batches_of(update))
 
-    def present(self, update: int) -> int:
-        """How many shards of an update have samples."""
-        return sum(min(self.pieces, self.samples_of(batch)) for batch in self.batches_of(update))
-
-
 class Held:
     """The course of the validation batches: each is a shard. ``counts`` are those of each DataLoader."""
 

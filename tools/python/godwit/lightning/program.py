@@ -7,7 +7,7 @@ import torch
 
 from .. import job as jobs, torch_program
 from ..errors import Refused
-from ..protocol import CONSTANT, ONCE_ONLY, After, Part, Shard, SumFlag, Tensor
+from ..protocol import ALIKE, CONSTANT, ONCE_ONLY, After, Part, Shard, SumFlag, Tensor
 from . import logs
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class LightningProgram(torch_program.TorchProgram):
             self._loss.tensor = Tensor(
                 t.role, t.dtype, t.flags & ~SumFlag.EVALUATE, t.frac_bits, t.part, t.shape, t.name
             )
+        self._present = self._sum("sum:present", torch.int64, (), ALIKE, SumFlag.TRAIN, 0)
         self._coarse = self._fine = None
         if recorder.size > 0:
             shape = (recorder.size,)
@@ -99,6 +100,9 @@ class LightningProgram(torch_program.TorchProgram):
         recorder = self._recorder
         if weight == 0:
             return
+        if training:
+            self._present.own.fill_(1)
+            self._presence[self._present.number] = 1
         if self._coarse is not None and self._fine is not None:
             recorder.fill(self._coarse.own, self._fine.own)
             self._presence[self._coarse.number] = self._presence[self._fine.number] = 1
@@ -128,10 +132,9 @@ class LightningProgram(torch_program.TorchProgram):
     # Updates.
 
     def _present_shards(self, shards: int) -> int:
-        return self._present
+        return int(self._present.own)
 
     def part(self, request: Part) -> None:
-        self._present = self._trainer.plan.present(request.update)
         self._trainer.begin_part(request.update)
         super().part(request)
 
