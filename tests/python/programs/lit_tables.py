@@ -226,6 +226,8 @@ def refusals():
         "makes": (lambda: attempt(changing(makes)), "training_step makes Net.last"),
         "logger": (lambda: attempt(changing(lambda self, b: self.logger.experiment), logger=True), "self.logger.experiment is used"),
         "world": (lambda: attempt(changing(lambda self, b: self.all_gather(b[0]))), "all_gather is called"),
+        "two fits": (of_two_fits, "fit() is called twice"),
+        "test before": (of_test, "one process does it, behind fit()"),
         "resume": (lambda: of_fit(ckpt_path="last.ckpt"), "a job resumes from the checkpoints in its --dir"),
     }  # fmt: skip
     for name, (try_it, _) in tries.items():
@@ -269,6 +271,24 @@ def of_fit(**arguments):
     return "ACCEPTED"
 
 
+def of_two_fits():
+    trainer = Trainer(max_epochs=1)
+    trainer._job(Net(), loader(), None, None)
+    try:
+        trainer.fit(Net(), loader())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "ACCEPTED"
+
+
+def of_test():
+    try:
+        Trainer(max_epochs=1).test(Net(), loader())
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "ACCEPTED"
+
+
 def say(name, is_same):
     print(f"{name}: {'same' if is_same else 'DIFFERS'}")
 
@@ -285,6 +305,8 @@ def sums():
             weights = sum(plan.weight_of(u) for u in range(plan.updates))
             say(f"{name} {epoch}", len(found) == len(set(found)) == weights == (24 if "drop_last" in more else 26))
         say(f"{name} epochs", (epochs[0] == epochs[1]) == ("shuffle" not in more))
+    plan = data.Plan(data.Source(loader(), "it", 7), 2, 3, None, None)
+    say("devices", (plan.shards, plan.batches, plan.updates, plan.weight_of(0)) == (6, 2, 1, 26))
     weighted = torch_data.WeightedRandomSampler([0.0, 1.0, 3.0] + [0.0] * 23, 4000)
     source = data.Source(loader(sampler=weighted), "it", 7)
     drawn = collections.Counter(source.order(0, i) for i in range(4000))

@@ -305,12 +305,10 @@ class Course:
     def after_validation(
         self, u: UpdateContext, totals: Totals, states: Dict[str, Dict[str, torch.Tensor]]
     ) -> None:
-        """The end of a validation. One behind the last update that Lightning would not do is only reported."""
+        """The end of a validation."""
         trainer = self._trainer
         self._begin_step(u.step)
         trainer.see(u.update, self.epoch)
-        if not trainer.validates_after(u.update):
-            return
         self.validations += 1
         trainer.fit_loop.epoch_loop.val_loop._has_run = True
         trainer.fit_loop.epoch_loop.batch_progress.is_last_batch = trainer.plan.is_last(u.update - 1)
@@ -331,7 +329,8 @@ class Course:
         return found
 
     def _end_batch(self, u: UpdateContext, update: int) -> None:
-        """What follows an update and its validation, up to the beginning of the next batch."""
+        """What follows an update and its validation, up to the beginning of the next batch. The job stops here, before an
+        evaluation behind its last update that Lightning would not do."""
         trainer, plan = self._trainer, self._trainer.plan
         self._step_schedulers("step", plan.batches_of(update)[-1], plateau=True)
         is_done = update + 1 == trainer.updates_most or (self.stops and trainer.may_stop(update + 1, self.epoch))

@@ -374,6 +374,8 @@ class Trainer:
                 "fit(ckpt_path=): a job resumes from the checkpoints in its --dir; to begin with other weights, use "
                 "load_from_checkpoint before fit()"
             )
+        if self.state is not None:
+            raise Refused("fit() is called twice: a script has one job")
         if hasattr(train_dataloaders, "train_dataloader"):
             train_dataloaders, datamodule = None, train_dataloaders
         current = sessions.session
@@ -459,7 +461,8 @@ class Trainer:
             if tables.root_of(type(child)):
                 child.log = self.recorder.method()
         self._find_callbacks(flavour)
-        self._loggers = files.make_loggers(self._arguments.get("logger"), self.default_root_dir, self.root)
+        if not self.fast_dev_run:
+            self._loggers = files.make_loggers(self._arguments.get("logger"), self.default_root_dir, self.root)
 
     def _find_callbacks(self, flavour: Any) -> None:
         own = self.course.call_module("configure_callbacks", mode="none")
@@ -599,8 +602,7 @@ class Trainer:
             files = most if most >= 0 else min(self.epochs_most, 4000)
             self._attributes.append(Attributes(c, type(c).__name__, left_out(c), 4096 + 200 * files))
         with _as_it_was(module):
-            if not torch.is_inference_mode_enabled():
-                self._try_batches()
+            self._try_batches()
         for metric in self.metrics:
             if metric.in_train or metric.in_evaluation:
                 metric.check()
