@@ -244,7 +244,7 @@ class Apart(unittest.TestCase):
 
     def test_all_seeds_are_the_peer_itself(self):
         log = self.start(0, f"--listen {IPV4[0]}:7117 --join {IPV4[0]}:7117 --key {self.key}")
-        self.wait(log, r"every seed of --join \(10\.78\.0\.1:7117\) leads to this very peer")
+        self.wait(log, r"the seed 10\.78\.0\.1:7117 of --join leads to this very peer")
 
     def test_an_ordinary_slow_start_is_not_complained_of(self):
         first = self.start(0, f"--listen {IPV4[0]}:7117 --join {SEEDS} --key {self.key}")

@@ -38,6 +38,12 @@ Test(refusals, other_parameters) {
     refused(l, other, 1, "seed=5");
     expect_stderr(other, "seed=6");
     cr_expect_str_eq(lab_text(lab_last(other, "done"), "outcome"), "denied");
+    char command[LAB_PATH + 40];
+    int code;
+    snprintf(command, sizeof command, "ls %s | grep -E '^(job|command|record)-'", other->dir);
+    char *left = lab_shell(command, &code);
+    cr_expect_str_eq(left, "", "of a job that nobody can go on with stays: %s", left);
+    free(left);
     lab_stop_alike(l, &first, 1, ENDLESS " --seed 5");
     lab_close(l);
 }
@@ -307,6 +313,7 @@ Test(refusals, port_in_use) {
 Test(refusals, directory_in_use) {
     lab *l = lab_open();
     lab_peer *first = lab_start(l, "same", NULL, ENDLESS);
+    lab_wait_step(l, first, 1);
     lab_peer *second = lab_launch(l, "same", NULL, NULL, ENDLESS);
     refused(l, second, 1, second->dir);
     char pid[32];

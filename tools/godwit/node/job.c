@@ -442,8 +442,7 @@ static void record_command(const gw_node_job *job, gw_directory *directory) {
                "the command of this job is not recorded, and `godwit inspect` cannot show it: %s", err.text);
 }
 
-bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
-                       gw_err *err) {
+bool gw_node_job_begin(gw_node_job *job, gw_directory *directory, const gw_manifest *other, gw_err *err) {
     if (job->origin.wanted && !job->origin.known) return true; /* this life of the peer computes nothing */
     char *known = gw_identity_text_read(directory, &job->id);
     free(known);
@@ -460,8 +459,21 @@ bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw
     }
     if (job->origin.wanted) log_changes(job, directory);
     if (!gw_identity_text_write(directory, &job->id, job->identity, err)) return false;
+    job->begun_now = true;
     record_command(job, directory);
     return true;
+}
+
+void gw_node_job_take_back(const gw_node_job *job, gw_directory *directory) {
+    char file[GW_CATALOG_NAME_BYTES], path[GW_PATH_BYTES];
+    gw_err err;
+    if (!job->begun_now) return;
+    if (!gw_identity_forget(directory, &job->id, &err)) gw_log(GW_INFO, "node", "%s", err.text);
+    const gw_node_origin *origin = &job->origin;
+    if (origin->wanted && origin->known &&
+        gw_durable_path(path, &err, "%s/manifests/%s", directory->path,
+                        gw_catalog_name(&job->id, origin->step, &origin->root, file)))
+        directory->io.unlink(&directory->io, path);
 }
 
 uint64_t gw_node_job_first_step(const gw_node_job *job) {

@@ -33,6 +33,7 @@ typedef struct gw_node_job {
     char *identity;
     gw_hash id;
     char parent_text[GW_HASH_TEXT], root_text[GW_HASH_TEXT], step_text[24]; /* gw_node_job_manifest_params */
+    bool begun_now; /* gw_node_job_begin found no record of the job in the directory, and made one */
 } gw_node_job;
 
 /* Loads the weights of --init, opens the job with the first of these states (gw_node_origins_find) from
@@ -69,7 +70,9 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err);
  * directory of another job this job is begun only with --fresh or --continue, or if it was begun there
  * before; otherwise the call fails with GW_E_USAGE and names what differs. A job with one value changed is
  * another job, and a user who mistyped the value should not train from step 0. */
-bool gw_node_job_begin(const gw_node_job *job, gw_directory *directory, const gw_manifest *other,
-                       gw_err *err);
+bool gw_node_job_begin(gw_node_job *job, gw_directory *directory, const gw_manifest *other, gw_err *err);
+/* Removes what gw_node_job_begin and gw_node_job_import have just left of a job that was begun by this process for
+ * the first time: the peer was turned away, and nobody can go on with the job. */
+void gw_node_job_take_back(const gw_node_job *job, gw_directory *directory);
 
 #endif

@@ -213,50 +213,46 @@ static void log_unlinked(const seed *s, const char *peers) {
     }
 }
 
+/* `seeds` begins with "the seed" or "each of the seeds". */
 static void log_finding(finding found, const char *seeds, const seed *first, unsigned own_port) {
     switch (found) {
     case ANSWERS:
         gw_log(
             GW_WARN, "node",
-            "the seed %s answers by TCP, but no UDP datagram of it arrives: a firewall between the two hosts "
+            "%s answers by TCP, but no UDP datagram of it arrives: a firewall between the two hosts "
             "drops UDP. Open UDP as well as TCP, in both directions: port %u of this host, and the port of "
             "the seed there",
             seeds, own_port);
         break;
     case STRANGER:
-        gw_log(GW_WARN, "node", "the seed %s answers, and turns this peer away: %s", seeds, first->fault);
+        gw_log(GW_WARN, "node", "%s answers, and turns this peer away: %s", seeds, first->fault);
         break;
     case MUTE:
-        gw_log(
-            GW_WARN, "node",
-            "the seed %s takes a connection and then says nothing: its process is stopped or overloaded, or "
-            "another program listens on that port. Check the port after --join",
-            seeds);
+        gw_log(GW_WARN, "node",
+               "%s takes a connection and then says nothing: its process is stopped or overloaded, or "
+               "another program listens on that port. Check the port after --join",
+               seeds);
         break;
     case REFUSED:
-        gw_log(
-            GW_INFO, "node",
-            "the host of the seed %s answers, but nobody listens on that port: the peer there has not been "
-            "started yet, listens on another port, or listens on another address, such as loopback",
-            seeds);
+        gw_log(GW_INFO, "node",
+               "the host of %s answers, but nobody listens on that port: the peer there has not been "
+               "started yet, listens on another port, or listens on another address, such as loopback",
+               seeds);
         break;
     case UNREACHABLE:
-        gw_log(GW_WARN, "node",
-               "the seed %s cannot be reached from this host: %s. Check the address and the route", seeds,
-               first->fault);
+        gw_log(GW_WARN, "node", "%s cannot be reached from this host: %s. Check the address and the route",
+               seeds, first->fault);
         break;
     case SILENT:
         gw_log(GW_INFO, "node",
-               "nothing answers at the seed %s: that host is down, the address is another's, or a firewall "
+               "nothing answers at %s: that host is down, the address is another's, or a firewall "
                "drops "
                "both TCP and UDP",
                seeds);
         break;
     case SELF:
-        gw_log(
-            GW_INFO, "node",
-            "every seed of --join (%s) leads to this very peer: it meets only peers that name it as a seed",
-            seeds);
+        gw_log(GW_INFO, "node",
+               "%s of --join leads to this very peer: it meets only peers that name it as a seed", seeds);
         break;
     case UNKNOWN:
         break;
@@ -278,7 +274,7 @@ static void note_logged(seed *s, uint64_t now_ns) {
 
 /* Logs one sentence about this seed and all others of which the same is established. */
 static void log_with_others(gw_reach *reach, const seed *first, uint64_t now_ns) {
-    char seeds[SEEDS_TEXT] = "", addr[GW_ADDR_TEXT];
+    char seeds[SEEDS_TEXT] = "", all[SEEDS_TEXT + 32], addr[GW_ADDR_TEXT];
     const finding found = first->found;
     uint32_t count = 0;
     size_t length = 0;
@@ -294,7 +290,8 @@ static void log_with_others(gw_reach *reach, const seed *first, uint64_t now_ns)
     if (count > SHOWN_SEEDS)
         snprintf(seeds + length, sizeof seeds - length, " and %u more", count - SHOWN_SEEDS);
     /* That one seed leads to this peer is as it should be, where there are others. */
-    if (found != SELF || count == reach->count) log_finding(found, seeds, first, reach->options.listen.port);
+    snprintf(all, sizeof all, "%s %s", count > 1 ? "each of the seeds" : "the seed", seeds);
+    if (found != SELF || count == reach->count) log_finding(found, all, first, reach->options.listen.port);
 }
 
 static void report_unlinked(const gw_reach *reach, seed *s, uint64_t now_ns) {

@@ -668,6 +668,8 @@ bool gw_node_close(gw_node *node) {
     gw_crash_unwatch();
     gw_claim_journal_close(claims);
     if (engine->device) engine->device->ops->close(engine->device);
+    bool denied = node->result.finish == GW_FINISH_DENIED && node->publisher.counter[GW_COUNT_STEPS] == 0;
+    if (denied) gw_node_job_take_back(&node->job, &node->self.directory);
     gw_node_job_close(&node->job);
     gw_peer_destroy(node->brain.peer);
     gw_actions_free(&node->brain.actions);
