@@ -1,3 +1,4 @@
+#include "kernels/device/class.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/sim/run.h"
@@ -119,7 +120,9 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "version") == 0) {
-        puts("godwit " GODWIT_VERSION);
+        char build[GW_BUILD_ID_TEXT];
+        gw_build_id(build);
+        printf("godwit %s (build %s)\n", GODWIT_VERSION, build);
         return 0;
     }
     bool help = strcmp(argv[1], "help") == 0;
