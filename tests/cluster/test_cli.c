@@ -229,6 +229,7 @@ Test(cli, the_usage_line_has_the_job_where_it_must_be) {
     cr_expect_eq(strncmp(godwit("run -h").out, any, strlen(any)), 0);
     cr_expect_eq(strncmp(godwit("run digits -h").out, digits, strlen(digits)), 0);
     cr_expect_eq(godwit("status -h").code, 0);
+    cr_expect_eq(godwit("bench -h").code, 0);
     cr_expect_eq(godwit("generate /nonexistent --prompt -h").code, 1, "it is a prompt");
     cr_expect_not_null(strstr(godwit("status -d -h").err, "no peer runs in -h"));
     cr_expect_eq(strncmp(godwit("run digits --help").out, digits, strlen(digits)), 0);

@@ -44,7 +44,7 @@ int gw_bench_main(int argc, char **argv) {
         print_help(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         print_help(stdout);
         return 0;
     }
