@@ -116,12 +116,13 @@ class Check:
         fresh = self._start(threads)  # it starts while the first one computes
         reference = self._first(first)
         self._end(first)
-        other_hashes = self._start(threads, _OTHER_HASHES)
+        other_hashes = None if self.findings else self._start(threads, _OTHER_HASHES)
         self._fresh(fresh, reference, Symptom.PROCESS)
         self._end(fresh)
+        if self.findings or other_hashes is None:
+            return  # what differs anyway tells nothing of hashes and threads
         other_threads = self._start(2 if threads == 1 else 1)
-        if not self.findings:  # what differs anyway tells nothing of hashes
-            self._fresh(other_hashes, reference, Symptom.HASHES)
+        self._fresh(other_hashes, reference, Symptom.HASHES)
         self._end(other_hashes)
         self._threads(other_threads, reference)
 
