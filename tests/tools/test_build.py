@@ -69,6 +69,13 @@ class Sanitize(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("build-tsan cannot be configured", warned)
 
+    def test_what_is_no_argument_of_wheel_is_a_mistake(self):
+        for words, named in ((["--gpus"], "--gpus"), (["--gpu", "x"], "--gpu x")):
+            done = subprocess.run([self.tree / "build.sh", "wheel", *words], capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout), (2, ""))
+            self.assertIn(f"'wheel' takes no argument but '--gpu'; what is '{named}'?", done.stderr)
+        self.assertFalse((self.tree / "build-wheel").exists())
+
 
 if __name__ == "__main__":
     tap.main(lambda: None)
