@@ -202,6 +202,10 @@ class Apart(unittest.TestCase):
         self.wait(log, r"10\.78\.0\.2:7117 is another host, and without --key this peer listens on loopback only")
         self.assertNotIn("--cluster differs", self.text(log))
 
+    def test_loopback_is_listened_on_beside_a_name_that_leads_nowhere(self):
+        log = self.start(0, f"--listen 127.0.1.1:7117 --join nowhere.invalid:7117 --key {self.key}")
+        self.wait(log, r"--listen 127\.0\.1\.1:7117 is the loopback address .* cannot reach the seed nowhere\.invalid:7117")
+
     def test_one_has_ipv4_and_the_other_ipv6(self):
         first = self.start(0, f"--listen {IPV4[0]}:7117 --join [{IPV6[1]}]:7117 --key {self.key}")
         second = self.start(1, f"--listen [{IPV6[1]}]:7117 --join {IPV4[0]}:7117 --key {self.key}")

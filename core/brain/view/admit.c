@@ -259,9 +259,11 @@ static uint64_t seeds_deadline(const gw_peer *p) {
  * rest of a checkpoint. */
 static bool waits_for_others(gw_peer *p, const muster *m) {
     const gw_peer_config *c = &p->config;
+    p->view.met_once |= m->met_anybody;
     if (c->joins && !m->met_anybody && p->now < seeds_deadline(p)) {
-        const char *none =
-            c->seed_count == 0 ? "no name of a seed could be resolved yet" : "no seed answers yet";
+        const char *none = p->view.met_once     ? "the peers that were met are gone"
+                           : c->seed_count == 0 ? "no name of a seed could be resolved yet"
+                                                : "no seed answers yet";
         if (p->now < p->started_ns + gw_peer_ms(p, SEED_SILENT_MS)) return true;
         if (p->view.unmet_for_good)
             gw_peer_waits(

@@ -98,6 +98,7 @@ typedef struct gw_view_state {
     bool healing; /* this view is offered to the one that `heal_leader` leads */
     gw_peer_id heal_leader;
     bool alone_logged, no_room_logged;
+    bool met_once;       /* a peer of this job was met before there was a view */
     char unmet[300];     /* why no seed is met, as the world has told; empty: it has not */
     bool unmet_for_good; /* a seed has turned this peer away, or cannot be met */
     uint64_t views_installed, steps_repaired, shards_repaired;

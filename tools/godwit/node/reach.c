@@ -125,6 +125,18 @@ static void check_family(const gw_reach *reach, const gw_addr *seed_addr) {
            listen->port, listen->family);
 }
 
+/* A seed whose name leads nowhere yet is hardly on this host. */
+static void check_unresolved(const gw_reach *reach) {
+    const gw_reach_options *o = &reach->options;
+    char listen[GW_ADDR_TEXT];
+    if (o->unresolved == NULL || !o->has_key || !gw_address_is_loopback(&o->listen)) return;
+    gw_log(GW_WARN, "node",
+           "--listen %s is the loopback address %s: no other host reaches this peer there, and it cannot "
+           "reach the seed %s "
+           "unless that is a peer on this very host. Leave --listen out, which listens on all addresses",
+           o->listen_text, gw_addr_text(&o->listen, listen), o->unresolved);
+}
+
 static void check_listen(gw_reach *reach) {
     for (uint32_t i = 0; i < reach->count; i++) {
         seed *s = &reach->list[i];
@@ -587,6 +599,7 @@ gw_reach *gw_reach_open(const gw_reach_options *options, const gw_addr *seeds, u
     reach->started_ns = gw_now_ns();
     reach->answer_ns = ANSWER_NS * options->time_scale_percent / 100;
     if (reach->answer_ns < ANSWER_NS) reach->answer_ns = ANSWER_NS;
+    check_unresolved(reach);
     begin(reach, seeds, count);
     return reach;
 }

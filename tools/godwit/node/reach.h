@@ -34,6 +34,8 @@ typedef struct gw_reach_options {
     gw_addr listen;          /* the address that this peer's sockets are bound to */
     const char *listen_text; /* --listen as it was given */
     bool has_key;            /* a key is in use */
+    /* a name of --join that is not resolved yet, and is none of loopback's; NULL: there is none */
+    const char *unresolved;
     uint32_t time_scale_percent;
     /* Finds the first living peer from *index on to which there is no link, though gossip hears it; then it
      * fills in the id and the address and sets *index behind it. False: there is none. */

@@ -469,8 +469,9 @@ static void log_deaths(const gw_shard_death *deaths, uint32_t count) {
 
 /* Refuses a disk that has no room for this peer's part of two checkpoints (of one where it has one
  * already, or only the last state is saved): a run of weeks should not find out at its first checkpoint.
- * Tells how much is written. */
-static bool check_room(const gw_node *node, bool resumes, gw_err *err) {
+ * Tells how much is written. `found` checkpoints of the job are here. */
+static bool check_room(const gw_node *node, uint32_t found, gw_err *err) {
+    bool resumes = found > 0;
     const gw_run_options *options = node->options;
     const gw_directory *directory = &node->self.directory;
     struct statvfs disk;
@@ -495,9 +496,11 @@ static bool check_room(const gw_node *node, bool resumes, gw_err *err) {
                  options->checkpoint_steps == 1 ? "" : "s");
     else if (options->checkpoint_ns > 0)
         snprintf(every, sizeof every, "every %g s and at the end", (double)options->checkpoint_ns * 1e-9);
-    /* The one that is being written stands beside those that are kept. */
-    uint64_t most = part * (resumes || last_only ? 1 : (uint64_t)options->keep + 1);
-    gw_events_storage(node->console->events, every, part, most, directory->path, left);
+    /* The one that is being written stands beside those that are kept, of which some may be here already. */
+    uint64_t most = part * (last_only ? 1 : (uint64_t)options->keep + 1);
+    uint64_t here = part * (found < options->keep ? found : options->keep);
+    gw_events_storage(node->console->events, every, part, most, directory->path, left,
+                      left < (most > here ? most - here : part));
     return true;
 }
 
@@ -517,7 +520,7 @@ static bool open_brain(gw_node *node, gw_err *err) {
     good = good && gw_node_job_begin(&node->job, &node->self.directory,
                                      other.job_name[0] != '\0' ? &other : NULL, err);
     gw_manifest_free(&other);
-    good = good && check_room(node, inventory_count > 0, err);
+    good = good && check_room(node, inventory_count, err);
     gw_shard_death *deaths = NULL;
     good = good && gw_recorder_open_claims(&node->recorder, &config.id, config.incarnation.boot,
                                            node->options->workers, &deaths, &config.fell_count, err);

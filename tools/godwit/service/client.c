@@ -239,6 +239,9 @@ gw_client *gw_client_dial(const gw_client_place *place, const char *program, gw_
     snprintf(client->name, sizeof client->name, "%s", place->from);
     gw_cluster_id(place->cluster != NULL ? place->cluster : GW_DEFAULT_CLUSTER, &client->local.cluster);
     bool good = (place->key_file == NULL || gw_keyring_load(place->key_file, &client->keyring, err));
+    if (!good && err->code == GW_E_NOTFOUND) /* a new key would be of no use here */
+        gw_fail(err, GW_E_NOTFOUND, "--key: there is no file %s: give the key of the flock that is asked",
+                place->key_file);
     if (good && !gw_address_resolve(place->from, client->addrs, GW_RESOLVE_ADDRS, &count, err))
         good = gw_fail_in(err, "--from %s", place->from);
     client->addr_count = (uint32_t)count;

@@ -234,12 +234,12 @@ void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step,
 }
 
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
-                       uint64_t left) {
+                       uint64_t left, bool lacks) {
     char of_part[GW_BYTES_TEXT], of_most[GW_BYTES_TEXT], of_left[GW_BYTES_TEXT], text[1000];
     snprintf(text, sizeof text, "checkpoints %s: %s each for this peer, up to %s in %s, where %s are left",
              every, gw_events_bytes(part, of_part), gw_events_bytes(most, of_most), dir,
              gw_events_bytes(left, of_left));
-    if (left < most)
+    if (lacks)
         gw_log(GW_WARN, "checkpoint", "%s: checkpoints will fail for want of room, unless --keep is smaller",
                text);
     else

@@ -61,10 +61,10 @@ const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
  * peers have to say from which. */
 void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step, const gw_hash *root);
 /* What checkpoints take of this peer's disk. `every` is how often they are written, in words. One takes
- * `part` bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Without room
- * for all of them the line is a warning. */
+ * `part` bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Where these are too few
+ * for what is still to come (`lacks`), the line is a warning. */
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
-                       uint64_t left);
+                       uint64_t left, bool lacks);
 
 /* `what` is "gossip" (the peer's own port) or "http". */
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
