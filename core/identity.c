@@ -1,6 +1,7 @@
 #include "core/identity.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static size_t name_length(const char *line) {
@@ -37,11 +38,77 @@ bool gw_identity_differ_in(const char *theirs, const char *ours, const char *lin
 /* Lines whose values follow from those of another line, unless they are given. */
 static const struct {
     const char *name, *cause;
-} derived[] = {{"warmup", "updates"},
-               {"decay-updates", "updates"},
-               {"steps", "updates"},
-               {"parent-root", "parent"},
-               {"parent-root", "parent-step"}};
+} derived[] = {{"warmup", "updates"},   {"decay-updates", "updates"}, {"steps", "updates"},
+               {"steps", "eval-every"}, {"steps", "parent"},          {"steps", "parent-step"}};
+
+/* Copies the value of a line; false where there is none, or no room. */
+static bool value_of(const char *identity, const char *name, char *value, size_t size) {
+    const char *line = gw_identity_line(identity, name);
+    if (line == NULL || line[strlen(name)] != '=') return false;
+    line += strlen(name) + 1;
+    size_t length = strcspn(line, "\n");
+    if (length >= size) return false;
+    memcpy(value, line, length);
+    value[length] = '\0';
+    return true;
+}
+
+static bool differ_in_origin(const char *theirs, const char *ours) {
+    return gw_identity_differ_in(theirs, ours, "parent") ||
+           gw_identity_differ_in(theirs, ours, "parent-step") ||
+           gw_identity_differ_in(theirs, ours, "parent-root");
+}
+
+/* Whether only one of them has evaluations on data of their own. */
+static bool differ_in_evaluating(const char *theirs, const char *ours) {
+    return (gw_identity_line(theirs, "val-tokens") == NULL) != (gw_identity_line(ours, "val-tokens") == NULL);
+}
+
+bool gw_identity_origin(const char *identity, char text[GW_IDENTITY_ORIGIN]) {
+    char job[65], step[24];
+    if (!value_of(identity, "parent", job, sizeof job) ||
+        !value_of(identity, "parent-step", step, sizeof step))
+        return false;
+    snprintf(text, GW_IDENTITY_ORIGIN, "step %s of job %.8s", step, job);
+    return true;
+}
+
+static void describe_origins(const char *theirs, const char *ours, char text[GW_IDENTITY_NOTE]) {
+    char of_theirs[GW_IDENTITY_ORIGIN], of_ours[GW_IDENTITY_ORIGIN], job[65], step[24];
+    bool they = gw_identity_origin(theirs, of_theirs), we = gw_identity_origin(ours, of_ours);
+    if (they && we && strcmp(of_theirs, of_ours) == 0)
+        snprintf(text, GW_IDENTITY_NOTE, "the states of %s from which they go on differ", of_ours);
+    else if (they && we && value_of(theirs, "parent", job, sizeof job) &&
+             value_of(theirs, "parent-step", step, sizeof step))
+        snprintf(text, GW_IDENTITY_NOTE,
+                 "it goes on from %s, and this one from %s: --continue=@%.8s:%s would take that one here",
+                 of_theirs, of_ours, job, step);
+    else if (they)
+        snprintf(text, GW_IDENTITY_NOTE, "it goes on from %s by --continue, which is not given here",
+                 of_theirs);
+    else
+        snprintf(text, GW_IDENTITY_NOTE, "it goes on from no other job, and here --continue is given");
+}
+
+uint32_t gw_identity_notes(const char *theirs, const char *ours,
+                           char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE]) {
+    uint32_t count = 0;
+    if (differ_in_origin(theirs, ours)) describe_origins(theirs, ours, notes[count++]);
+    if (!differ_in_evaluating(theirs, ours)) return count;
+    bool they = gw_identity_line(theirs, "val-tokens") != NULL;
+    snprintf(notes[count++], GW_IDENTITY_NOTE, "it has %s, here it is %sgiven", they ? "--val" : "no --val",
+             they ? "not " : "");
+    return count;
+}
+
+/* Whether a note tells of the line. */
+static bool is_noted(const char *theirs, const char *ours, const char *line) {
+    static const char *const of_evaluations[] = {"val-tokens", "eval-every", "steps", "data"};
+    if (has_name(line, "parent") || strncmp(line, "parent-", strlen("parent-")) == 0) return true;
+    for (size_t i = 0; i < sizeof of_evaluations / sizeof of_evaluations[0]; i++)
+        if (has_name(line, of_evaluations[i]) && differ_in_evaluating(theirs, ours)) return true;
+    return false;
+}
 
 /* Whether a difference in this line follows from almost any other: almost any option changes the bits of a
  * first shard, and jobs with float sums name the build where others name a compute class. */
@@ -59,6 +126,7 @@ static bool have_cause(const char *theirs, const char *ours, const char *all) {
 }
 
 bool gw_identity_follows(const char *theirs, const char *ours, const char *line) {
+    if (is_noted(theirs, ours, line)) return true;
     for (size_t i = 0; i < sizeof derived / sizeof derived[0]; i++)
         if (has_name(line, derived[i].name) && gw_identity_differ_in(theirs, ours, derived[i].cause))
             return true;
@@ -73,8 +141,6 @@ const char *gw_identity_digest_text(const char *line) {
         {"data", "the data differ"},
         {"code", "the file of the shared object differs"},
         {"program", "the file of the program differs"},
-        {"parent", "the jobs that they go on from differ"},
-        {"parent-root", "the states that they go on from differ"},
         {"worker-probe",
          "the probe of the program's workers differs, as another processor, library or setting "
          "may make it"},

@@ -25,15 +25,21 @@ typedef struct differing {
     uint32_t count;
 } differing;
 
-/* Appends one difference. NULL: the line is absent on that side. */
+/* Appends the text of a difference. */
+static void add_text(differing *d, const char *text) {
+    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
+    int more = snprintf(d->text + d->used, d->size - d->used, "%s%s", d->count == 1 ? "" : "; ", text);
+    d->used += more > 0 ? (size_t)more : 0;
+}
+
+/* Appends the difference of a line. NULL: the line is absent on that side. */
 static void add_difference(differing *d, const char *theirs, const char *here) {
     const char *digest = gw_identity_digest_text(theirs != NULL ? theirs : here);
-    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
     if (digest != NULL) {
-        int more = snprintf(d->text + d->used, d->size - d->used, "%s%s", d->count == 1 ? "" : "; ", digest);
-        d->used += more > 0 ? (size_t)more : 0;
+        add_text(d, digest);
         return;
     }
+    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
     int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
         our_line = here == NULL ? 6 : (int)strcspn(here, "\n");
     int more = snprintf(d->text + d->used, d->size - d->used, "%stheirs: %.*s, here: %.*s",
@@ -46,6 +52,9 @@ static void add_difference(differing *d, const char *theirs, const char *here) {
  * another one's: the first ones by name and value, then how many more. */
 static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
     differing d = {.text = text, .size = size};
+    char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE];
+    const uint32_t count = gw_identity_notes(theirs, ours, notes);
+    for (uint32_t i = 0; i < count; i++) add_text(&d, notes[i]);
     for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
         const char *here = gw_identity_line(ours, line);
         bool same = here != NULL && gw_identity_is_same_line(line, here);
@@ -179,10 +188,14 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *m) {
     p->members.stranger_ns = p->now;
     if (differ_in_origin(m->hello.identity, p->identity) &&
         (ours_runs || first_step_of(m->hello.identity) < first_step_of(p->identity))) {
-        gw_peer_say(p, GW_INFO,
-                    "peer %s goes on from another state than this one, whose it will take unless it was told "
-                    "another step (--continue @STEP)",
-                    id);
+        char theirs[GW_IDENTITY_ORIGIN] = "another state", ours[GW_IDENTITY_ORIGIN] = "its own";
+        gw_identity_origin(m->hello.identity, theirs);
+        gw_identity_origin(p->identity, ours);
+        gw_peer_say(
+            p, GW_INFO,
+            "peer %s goes on from %s, and this one from %s: that peer will begin again with the state of "
+            "this one, unless its --continue names a step",
+            id, theirs, ours);
         return;
     }
     if (theirs_runs && !ours_runs && asked_to_join(p, from))

@@ -91,83 +91,31 @@ static void write_difference(comparison *c, const char *name, const char *theirs
         fprintf(out, "%s=%s, here %s", name, theirs ? theirs : "not given", here ? here : "not given");
 }
 
-bool gw_identity_text_origin(const char *identity, char text[GW_IDENTITY_ORIGIN_TEXT]) {
-    char job[GW_HASH_TEXT], step[24];
-    if (!gw_identity_text_value(identity, "parent", job, sizeof job) ||
-        !gw_identity_text_value(identity, "parent-step", step, sizeof step))
-        return false;
-    snprintf(text, GW_IDENTITY_ORIGIN_TEXT, "step %s of job %.8s", step, job);
-    return true;
-}
-
-/* Names where the two jobs go on from, if that differs. */
-static void compare_origins(comparison *c) {
-    char theirs[GW_IDENTITY_ORIGIN_TEXT], ours[GW_IDENTITY_ORIGIN_TEXT];
-    bool they = gw_identity_text_origin(c->theirs, theirs), we = gw_identity_text_origin(c->ours, ours);
-    if (!gw_identity_differ_in(c->theirs, c->ours, "parent") &&
-        !gw_identity_differ_in(c->theirs, c->ours, "parent-step") &&
-        !gw_identity_differ_in(c->theirs, c->ours, "parent-root"))
-        return;
-    FILE *out = begin_difference(c);
-    if (out == NULL) return;
-    if (they && we && strcmp(theirs, ours) != 0)
-        fprintf(out, "it goes on from %s, and this one from %s", theirs, ours);
-    else if (they && we)
-        fprintf(out, "the states of %s from which they go on differ", ours);
-    else if (they)
-        fprintf(out, "it goes on from %s by --continue, which is not given here", theirs);
-    else
-        fputs("it goes on from no other job, and here --continue is given", out);
-}
-
-/* Whether only one of the two jobs makes evaluations on data of their own, as gpt does with --val. */
-static bool differ_in_evaluating(const comparison *c) {
-    return (gw_identity_line(c->theirs, "val-tokens") == NULL) !=
-           (gw_identity_line(c->ours, "val-tokens") == NULL);
-}
-
-static void compare_evaluating(comparison *c) {
-    if (!differ_in_evaluating(c)) return;
-    FILE *out = begin_difference(c);
-    bool they = gw_identity_line(c->theirs, "val-tokens") != NULL;
-    if (out != NULL)
-        fprintf(out, "it has %s --val, here it is %sgiven", they ? "" : "no", they ? "not " : "");
-}
-
-/* Whether the difference in a line follows from what compare_origins and compare_evaluating name: the place
- * in the data, the number of steps, and the digest of all files. */
-static bool is_named_otherwise(const comparison *c, const char *name) {
-    static const char *const of_evaluations[] = {"eval-every", "val-tokens", "steps", "data"};
-    if (strcmp(name, "parent") == 0 || strncmp(name, "parent-", strlen("parent-")) == 0) return true;
-    if (strcmp(name, "steps") == 0 && (gw_identity_differ_in(c->theirs, c->ours, "parent") ||
-                                       gw_identity_differ_in(c->theirs, c->ours, "parent-step") ||
-                                       gw_identity_differ_in(c->theirs, c->ours, "eval-every")))
-        return true;
-    for (size_t i = 0; i < sizeof of_evaluations / sizeof *of_evaluations && differ_in_evaluating(c); i++)
-        if (strcmp(name, of_evaluations[i]) == 0) return true;
-    return gw_identity_follows(c->theirs, c->ours, name);
-}
-
 static void write_differences(comparison *c) {
-    compare_evaluating(c);
     for (uint32_t i = 0; i < c->their_count; i++) {
         const gw_param *one = &c->their_list[i];
         const char *here = value_of(c->list, c->count, one->name);
         if (here != NULL && gw_param_is_same(one->value, here)) continue;
-        if (!is_named_otherwise(c, one->name)) write_difference(c, one->name, one->value, here);
+        if (!gw_identity_follows(c->theirs, c->ours, one->name))
+            write_difference(c, one->name, one->value, here);
     }
     for (uint32_t i = 0; i < c->count; i++)
         if (value_of(c->their_list, c->their_count, c->list[i].name) == NULL &&
-            !is_named_otherwise(c, c->list[i].name))
+            !gw_identity_follows(c->theirs, c->ours, c->list[i].name))
             write_difference(c, c->list[i].name, NULL, c->list[i].value);
     if (c->differ > MOST_NAMED) fprintf(c->out, "; and %u more", c->differ - MOST_NAMED);
     if (c->differ == 0) fputs("nothing differs that can be named", c->out);
 }
 
-static uint32_t compare(FILE *out, const char *theirs, const char *ours, bool origins) {
+uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours) {
     char *texts[] = {copy(theirs), copy(ours)};
     comparison c = {.theirs = theirs, .ours = ours, .out = out};
-    if (origins) compare_origins(&c);
+    char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE];
+    const uint32_t count = gw_identity_notes(theirs, ours, notes);
+    for (uint32_t i = 0; i < count; i++) {
+        FILE *to = begin_difference(&c);
+        if (to != NULL) fputs(notes[i], to);
+    }
     c.their_list = split_identity(texts[0], &c.their_count);
     c.list = split_identity(texts[1], &c.count);
     write_differences(&c);
@@ -177,12 +125,27 @@ static uint32_t compare(FILE *out, const char *theirs, const char *ours, bool or
     return c.differ;
 }
 
-uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours) {
-    return compare(out, theirs, ours, true);
+/* Removes the lines that name the state from which a job goes on, which begin with "parent". */
+static void drop_origin(char *identity) {
+    char *to = identity;
+    for (const char *line = identity; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        length += line[length] == '\n';
+        bool dropped = strncmp(line, "parent", strlen("parent")) == 0;
+        if (!dropped) memmove(to, line, length);
+        to += dropped ? 0 : length;
+        line += length;
+    }
+    *to = '\0';
 }
 
 void gw_identity_text_changes(FILE *out, const char *parent, const char *ours) {
-    compare(out, parent, ours, false);
+    char *without = copy(ours), *parents = copy(parent);
+    drop_origin(without);
+    drop_origin(parents);
+    gw_identity_text_compare(out, parents, without);
+    free(without);
+    free(parents);
 }
 
 uint32_t gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, const gw_param *ours,

@@ -40,11 +40,6 @@ char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id);
  * Blocks on the disk. */
 bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err);
 
-/* Writes where a job goes on from by its identity, "step 18 of job 1f3a5c7d". Returns false where it goes on
- * from no other job. */
-enum { GW_IDENTITY_ORIGIN_TEXT = 64 };
-bool gw_identity_text_origin(const char *identity, char text[GW_IDENTITY_ORIGIN_TEXT]);
-
 /* Writes for people what differs between the identity of another job, `theirs`, and this one's. Returns in how
  * many things they differ, not counting what follows from others. */
 uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours);

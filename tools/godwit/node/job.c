@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/identity.h"
 #include "core/params.h"
 #include "core/rng.h"
 #include "kernels/device/class.h"
@@ -371,7 +372,7 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
         if (one != NULL) newest = one;
     }
     GW_ASSERT(newest != NULL);
-    char *identity = gw_identity_text_read(directory, &best.id), origin[GW_IDENTITY_ORIGIN_TEXT];
+    char *identity = gw_identity_text_read(directory, &best.id), origin[GW_IDENTITY_ORIGIN];
     char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "";
     const char *other_jobs = jobs > 1 ? "them" : "it";
     gw_hex(best.id.bytes, 4, id);
@@ -390,7 +391,7 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
             ? ". --steps is the end of a job, and a part of what it is; to stop for a while there "
               "is godwit stop"
             : "";
-    bool only_origin = best.differ == 1 && identity != NULL && gw_identity_text_origin(identity, origin);
+    bool only_origin = best.differ == 1 && identity != NULL && gw_identity_origin(identity, origin);
     if (only_origin)
         gw_fail(err, GW_E_USAGE,
                 "%s holds %s, which was begun by --continue, from %s, and differs in nothing else: give "

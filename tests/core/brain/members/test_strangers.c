@@ -213,6 +213,11 @@ Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
         {JOB "quorum=any\nverify=off\non-bad=stop\nupdates=5\nwarmup=1\nsteps=5\nprobe=0123\n",
          "(theirs: updates=5, here: absent)"},
         {JOB "quorum=any\nverify=off\non-bad=stop\nwarmup=1\n", "(theirs: warmup=1, here: absent)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nval-tokens=9\neval-every=4\nsteps=6\ndata=01\n",
+         "(it has --val, here it is not given)"},
+        {JOB "quorum=any\nverify=off\non-bad=stop\nsteps=6\nparent=0123456789\nparent-step=20\n"
+             "parent-root=ab\nparent-place=updates=20\n",
+         "(it goes on from step 20 of job 01234567 by --continue, which is not given here)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         flock f;
