@@ -39,6 +39,7 @@ def update(u, state, totals):
 {update}
     state["w"] -= scale * totals["g"] / u.weight
 
+{more}
 job.run()
 """
 NETS = """
@@ -113,6 +114,10 @@ IN_ARRAYS = {
     "process": ({"top": "import os", "shard": "noise += os.getpid()  # HERE"}, "the name of its process"),
     "first state": ({"first": "first = numpy.random.default_rng().normal(size=4)  # HERE"}, "a generator of its own"),
     "counter of updates": ({"top": "counter = 0", "update": "global counter  # HERE\ncounter += 1\nscale += counter"}, "a variable 'counter'"),
+    "counter of evaluations": ({
+        "top": "seen = []",
+        "more": "@job.evaluated\ndef evaluated(u, state, totals):\n    seen.append(1)  # HERE\n    state['w'] *= 1 + len(seen)",
+    }, "a change in place of 'seen'"),
 }  # fmt: skip
 IN_NETS = {
     "own generator": ({
@@ -193,7 +198,7 @@ class InArrays(Case):
         self.planted(ARRAYS, IN_ARRAYS)
 
     def test_a_pure_program_is_found_pure_and_the_check_says_what_it_compared(self):
-        path, _ = self.program(ARRAYS, {})
+        path, _ = self.program(ARRAYS, {"more": "@job.evaluated\ndef evaluated(u, state, totals):\n    state['w'] *= 0.9"})
         status, _, text = self.check(path, "--shards", "3", "--steps", "4")
         self.assertEqual(status, 0, text)
         self.assertIn("nothing was found that is not pure", text)

@@ -65,6 +65,8 @@ class _Reference:
         self.states: List[peer.Digests] = []  # of each step
         self.contributions: List[_Contributions] = []  # of each step
         self.sums: List[peer.Sums] = []  # of each step but the last
+        self.evaluation = peer.Sums()  # of the last step
+        self.evaluated: Optional[peer.Digests] = None  # the state that the end of this evaluation leaves
 
 
 class Check:
@@ -141,13 +143,18 @@ class Check:
         for shard in range(min(options.eval_shards, (self._limits.shards + 1) // 2)):
             yield Shard(step, step, Phase.EVALUATE, 0, shard, options.eval_shards)
 
-    def _compute(self, process: peer.Process, step: int, sums: Optional[peer.Sums] = None) -> _Contributions:
-        """The contributions of all these shards; those of training are added to ``sums``, each also for those that are
-        not computed."""
-        computed = min(process.description.options.shards, self._limits.shards)
+    def _compute(
+        self, process: peer.Process, step: int, sums: Optional[Dict[Phase, peer.Sums]] = None
+    ) -> _Contributions:
+        """The contributions of all these shards. They are added to the sums of their phase, each also for those that
+        are not computed."""
+        requests = list(self._requests(process.description, step))
+        computed = {phase: sum(r.phase == phase for r in requests) for phase in Phase}
         return {
-            r: process.shard(r, sums if r.phase == Phase.TRAIN else None, len(range(r.shard, r.shards, computed)))
-            for r in self._requests(process.description, step)
+            r: process.shard(
+                r, None if sums is None else sums[r.phase], len(range(r.shard, r.shards, computed[r.phase]))
+            )
+            for r in requests
         }
 
     def _backwards(self, process: peer.Process, step: int) -> _Contributions:
@@ -160,9 +167,11 @@ class Check:
         process.attach()
         process.set_state(reference.initial)
         for step in range(self._limits.steps):
-            sums = peer.Sums()
+            sums, evaluation = peer.Sums(), peer.Sums()
             reference.states.append(process.digests())
-            reference.contributions.append(self._compute(process, step, sums))
+            both = {Phase.TRAIN: sums, Phase.EVALUATE: evaluation}
+            reference.contributions.append(self._compute(process, step, both))
+            reference.evaluation = evaluation
             self._compare(reference, step, self._backwards(process, step), Symptom.HISTORY)
             if step + 1 < self._limits.steps:
                 reference.sums.append(sums)
@@ -170,6 +179,8 @@ class Check:
         reference.last = process.state[:]
         self.compared.append("in one process, and there again backwards")
         self._updates(process, reference, Symptom.HISTORY)
+        for _ in range(2):
+            self._evaluated(process, reference, Symptom.HISTORY)
         return reference
 
     def _tell_amount(self, description: Description) -> None:
@@ -191,6 +202,18 @@ class Check:
             if name is not None:
                 self._find(f"update {step}", symptom, name)
                 return
+
+    def _evaluated(self, process: peer.Process, reference: _Reference, symptom: Symptom) -> None:
+        """Ends the evaluation of the last step, and compares the state that this leaves with that of the first time."""
+        last = self._limits.steps - 1
+        process.set_state(reference.last)
+        if reference.evaluation.shards == 0 or not process.evaluated(last, last, reference.evaluation):
+            return
+        found = process.digests()
+        name = peer.first_difference(reference.evaluated, found) if reference.evaluated is not None else None
+        if name is not None:
+            self._find(f"the end of the evaluation at update {last}", symptom, name)
+        reference.evaluated = reference.evaluated or found
 
     def _find(self, what: str, symptom: Symptom, tensor: str) -> None:
         name = tensor.replace("sum:", "")
@@ -231,6 +254,7 @@ class Check:
         process.set_state(reference.initial)
         self._compare(reference, 0, self._compute(process, 0), symptom)
         self._updates(process, reference, symptom)
+        self._evaluated(process, reference, symptom)
         self.compared.append(
             "in a fresh process that begins in the middle" if symptom == Symptom.PROCESS else "with other hashes of strings"
         )

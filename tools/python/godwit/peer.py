@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from . import pin
 from .errors import Error
 from .protocol import (
-    ALIKE, HAS_ONCE, NO_WEIGHT, ONCE_ONLY, Description, DType, Fault, Kind, Layout, Options, Part, Phase,
+    ALIKE, HAS_ONCE, NO_WEIGHT, ONCE_EVALUATED, ONCE_ONLY, Description, DType, Fault, Kind, Layout, Options, Part, Phase,
     ProtocolError, Reader, Role, Shard, SumFlag, Tensor, Tie, Totals, Welcome, Writer,
 )  # fmt: skip
 
@@ -265,13 +265,27 @@ class Process:
             elif tensor.part >= self.description.options.parts:
                 self.next[at : at + tensor.bytes] = self.state[at : at + tensor.bytes]
         if self.description.options.flags & HAS_ONCE:
-            self._write_totals(sums, totals, ONCE_ONLY)
-            reports = {t.name: sums.value(t) / totals.weight for t in self.description.sums if t.flags & SumFlag.REPORT}
-            message = totals.write(Writer(Kind.ONCE).put("QQBQ", step, update, Phase.TRAIN, self._generation)).put("H", len(reports))
-            for name, value in reports.items():
-                message.text(name).put("d", value)
-            self.ask(message, what)
+            self._once(step, update, Phase.TRAIN, totals, sums)
         self.set_state(self.next[:])
+
+    def evaluated(self, step: int, update: int, sums: Sums) -> bool:
+        """Ends an evaluation, and makes the state what that leaves. Returns False where the program has nothing to do
+        then."""
+        if not self.description.options.flags & ONCE_EVALUATED:
+            return False
+        self.next[:] = self.state[:]
+        self._once(step, update, Phase.EVALUATE, self._totals(sums), sums)
+        self.set_state(self.next[:])
+        return True
+
+    def _once(self, step: int, update: int, phase: Phase, totals: Totals, sums: Sums) -> None:
+        self._write_totals(sums, totals, ONCE_ONLY)
+        wanted, prefix = (SumFlag.TRAIN, "") if phase == Phase.TRAIN else (SumFlag.EVALUATE, "val_")
+        found = [t for t in self.description.sums if t.flags & SumFlag.REPORT and t.flags & wanted]
+        message = totals.write(Writer(Kind.ONCE).put("QQBQ", step, update, phase, self._generation)).put("H", len(found))
+        for tensor in found:
+            message.text(prefix + tensor.name).put("d", sums.value(tensor) / totals.weight)
+        self.ask(message, f"the end of {'update' if phase == Phase.TRAIN else 'the evaluation at update'} {update}")
 
     def _totals(self, sums: Sums) -> Totals:
         weight = float(sums.shards)
