@@ -194,6 +194,8 @@ Test(program, an_error_of_the_program_ends_the_job_with_its_place) {
 
 Test(program, what_kills_every_worker_is_given_up) {
     refused("SHARD@3/2:crash", "shard 2 of step 3 is poison: every peer that computes it dies");
+    refused("SHARD@3/2:kill",
+            "shard 2 of step 3 is poison: every peer that computes it dies"); /* not for ever */
     refused("SHARD@3:crash", "godwit: failed: shard "); /* poison, or more shards than a peer may lack */
     refused("ARENAS@0:exit", "a worker of ");
     refused("PART@3:crash", "part ");
@@ -320,6 +322,44 @@ Test(program, a_flock_that_loses_peers_and_workers_ends_with_the_same_bytes) {
     peers[0] = lab_start(l, "p0", NULL, LOGISTIC " --workers 1 --peers 2 --args 3000");
     peers[1] = lab_start(l, "p1", peers[0], LOGISTIC " --workers 2 --peers 2 --args 3000");
     for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "%d", i);
+    lab_close(l);
+}
+
+/* Waits until a fault has happened. Stores the process in which it has, and the one that started that. */
+static void wait_fault(const lab *l, int number, int *pid, int *parent) {
+    enum { LOOKS = 3000, LOOK_US = 20000 };
+    char path[LAB_PATH + 20];
+    int found = 0;
+    snprintf(path, sizeof path, "%s/fault-%d", l->dir, number);
+    for (int looks = 0; looks < LOOKS && found < 2; looks++) {
+        FILE *file = fopen(path, "re");
+        found = file != NULL ? fscanf(file, "%d %d", pid, parent) : 0;
+        if (file != NULL) fclose(file);
+        if (found < 2) usleep(LOOK_US);
+    }
+    cr_assert_eq(found, 2, "fault %d does not happen", number);
+}
+
+/* A worker hangs in a shard, its peer is stopped, and the others go on to a shard that hangs as well, in which they wait
+ * for the peer. Only when its worker has ended the peer gets their state; --hang-timeout is too long to be of help. */
+Test(program, a_shard_that_nobody_wants_holds_its_peer_for_a_second) {
+    lab *l = lab_open();
+    lab_peer *peers[3], *stopped = NULL;
+    char hash[65];
+    int pid, parent;
+    undisturbed(l, hash);
+    lab_flock(l, 3, with(l, "shard@4:hang,shard@9:hang", "--workers 1 --hang-timeout 1000s"), peers);
+    wait_fault(l, 0, &pid, &parent);
+    for (int i = 0; i < 3; i++)
+        if ((int)peers[i]->pid == parent) stopped = peers[i];
+    cr_assert_not_null(stopped);
+    lab_signal(stopped, SIGSTOP);
+    wait_fault(l, 1, &pid, &parent);
+    lab_mark(l, stopped);
+    lab_signal(stopped, SIGCONT);
+    (void)lab_wait_view(l, stopped, 3);
+    kill(pid, SIGKILL);
+    for (int i = 0; i < 3; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "%d", i);
     lab_close(l);
 }
 

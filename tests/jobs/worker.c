@@ -3,8 +3,8 @@
  *
  *     worker FOLDER,FAULT,FAULT...
  *
- * A fault is KIND@UPDATE:WHAT, or shard@UPDATE/SHARD:WHAT. It happens once: in the first process that gets there, which then makes a file in
- * FOLDER. With KIND in capitals it happens in each process. Words without @ change all processes; with "forks",
+ * A fault is KIND@UPDATE:WHAT, or shard@UPDATE/SHARD:WHAT. It happens once: in the first process that gets there, which
+ * then makes a file in FOLDER with its number and its parent's. With KIND in capitals it happens in each process. Words without @ change all processes; with "forks",
  * workers are forks of the first process. */
 #include "core/base/id.h"
 #include "kernels/math/half.h"
@@ -118,7 +118,8 @@ static bool fail(const char *what) {
 static bool is_first(int number) {
     char path[600];
     snprintf(path, sizeof path, "%s/fault-%d", folder, number);
-    int fd = open(path, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) dprintf(fd, "%d %d", (int)getpid(), (int)getppid());
     if (fd >= 0) close(fd);
     return fd >= 0;
 }
