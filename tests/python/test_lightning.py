@@ -102,11 +102,6 @@ class Example(peers.Case):
         alone = self.alone(EXAMPLE, arguments)
         self.assertRegex(alone, "after 2 updates: .* are recognized")
         self.assertEqual(self.state("two", EXAMPLE, arguments, ("--workers", "2")), peers.state_of(alone))
-        done = subprocess.run(
-            [peers.PYTHON, "-m", "godwit", "check", EXAMPLE, *map(str, arguments)], env=peers.environment(), text=True,
-            capture_output=True, timeout=peers.LIMIT_S, check=False,
-        )  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 class Tables(peers.Case):

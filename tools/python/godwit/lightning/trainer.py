@@ -601,6 +601,9 @@ class Trainer:
             most = 64 if "ModelCheckpoint" not in tables.lightnings_own(c) else c.save_top_k
             files = most if most >= 0 else min(self.epochs_most, 4000)
             self._attributes.append(Attributes(c, type(c).__name__, left_out(c), 4096 + 200 * files))
+        self._find_calls()
+        if self._arguments.get("detect_anomaly") is not None:
+            torch.autograd.set_detect_anomaly(bool(self._arguments["detect_anomaly"]))  # for the backward, too
         with _as_it_was(module):
             self._try_batches()
         for metric in self.metrics:
@@ -722,7 +725,7 @@ class Trainer:
         if self._dtype is not None and not self._is_mixed:
             torch.set_default_dtype(self._dtype)
         try:
-            with torch.autograd.set_detect_anomaly(bool(self._arguments.get("detect_anomaly"))), mixed:
+            with mixed:
                 yield
         finally:
             torch.set_default_dtype(before)
@@ -731,25 +734,30 @@ class Trainer:
         """The batch behind the hooks of its way to a device."""
         if self._dtype is not None and not self._is_mixed:
             batch = convert_floats(batch, self._dtype)
-        for name, arguments in (
-            ("on_before_batch_transfer", (loader,)),
-            ("transfer_batch_to_device", (torch.device("cpu"), loader)),
-            ("on_after_batch_transfer", (loader,)),
-        ):
-            owner = self.module
-            if self.datamodule is not None and tables.is_overridden(self.datamodule, name):
-                owner = self.datamodule
-            if tables.is_overridden(owner, name):
-                with self.course.hook(name, "none"):
-                    batch = getattr(owner, name)(batch, *arguments)
+        for name, owner in self._transfers:
+            device = (torch.device("cpu"),) if name == "transfer_batch_to_device" else ()
+            with self.course.hook(name, "none"):
+                batch = getattr(owner, name)(batch, *device, loader)
         return batch
 
+    def _find_calls(self) -> None:
+        """Looks up once what every shard calls: the hooks of a batch's way, and whether steps take the batch's number."""
+        self._transfers: List[Tuple[str, Any]] = []
+        for name in ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer"):
+            for owner in (self.datamodule, self.module):
+                if owner is not None and tables.is_overridden(owner, name):
+                    self._transfers.append((name, owner))
+                    break
+        self._numbered: Dict[str, bool] = {}
+        for hook in ("training_step", "validation_step"):
+            parameters = inspect.signature(getattr(self.module, hook)).parameters.values()
+            if any(p.name == "dataloader_iter" for p in parameters):
+                raise Refused(f"{hook}(dataloader_iter): batches have no order in which they are taken: use (batch, batch_idx)")
+            variable = any(p.kind == inspect.Parameter.VAR_POSITIONAL for p in parameters)
+            self._numbered[hook] = len(parameters) >= 2 or variable
+
     def _arguments_of(self, hook: str, batch: Any, number: int, loader: Optional[int]) -> List[Any]:
-        names = [p for p in inspect.signature(getattr(self.module, hook)).parameters.values()]
-        if any(p.name == "dataloader_iter" for p in names):
-            raise Refused(f"{hook}(dataloader_iter): batches have no order in which they are taken: use (batch, batch_idx)")
-        variable = any(p.kind == inspect.Parameter.VAR_POSITIONAL for p in names)
-        given = [batch, number] if len(names) >= 2 or variable else [batch]
+        given = [batch, number] if self._numbered[hook] else [batch]
         return given if loader is None else [*given, loader]
 
     def _training_loss(self, batch: Any, number: int, samples: int, mode: str) -> torch.Tensor:
