@@ -33,12 +33,13 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [os.path.join(SOURCE, "tools", "lab")]
-from flock import Flock, Here, Trouble, end_on_signals  # noqa: E402
+from flock import Flock, Here, Peer, TooLate, Trouble, end_on_signals  # noqa: E402
 
 EXAMPLES = os.path.join(SOURCE, "tools", "examples")
 PATIENCE_S = 600
 MOST_S = 0.1  # a kill waits for its step, and then for so long at most
-JOINS_AT, STOPS_AT = 0.4, 0.75  # parts of the kills and of the steps
+JOINS_AT, STOPS_AT = 0.4, 0.6  # parts of the kills and of the steps
+STOP_S = 20  # in which a peer that runs has stopped
 
 
 def write_text(folder):
@@ -180,12 +181,14 @@ class Run:
             flock.wait_step(1, PATIENCE_S)
             for number in range(self.options.kills):
                 if number == int(self.options.kills * JOINS_AT):
-                    flock.add(["--workers", "2"], last)
+                    flock.peers.append(Peer(flock, 4, ["--workers", "2"], last))
+                    flock.peers[-1].start()
                 due = int(steps * STOPS_AT * number / self.options.kills)
-                self.await_step(flock, due)
+                if flock.step() <= due:
+                    self.await_step(flock, due)
+                    time.sleep(self.rng.uniform(0, MOST_S))  # a kill hits any moment of a step
                 self.look(flock)
                 self.strike(flock)
-                time.sleep(self.rng.uniform(0, MOST_S))  # a kill hits any moment of a step
             self.await_step(flock, int(steps * STOPS_AT))
             resumed = self.stop(flock)
             for peer in resumed:
@@ -201,16 +204,21 @@ class Run:
         self.look(flock)
 
     def stop(self, flock):
-        """Stops the job on all peers. Returns the two that go on."""
-        whole = [p for p in flock.peers if p.alive]
-        flock.wait(lambda: any(p.view and len(p.view["members"]) == len(whole) for p in whole), PATIENCE_S, "one view")
-        command = [self.binary, "stop", "--no-wait", "--dir", flock.peers[0].directory]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        flock.wait_ends(flock.peers, PATIENCE_S)
-        for peer in flock.peers:
-            if peer.done["event"] == "done" and peer.done.get("outcome") == "done":
-                raise Trouble("the job was done before it was stopped: give it more --updates")
-        return [flock.peers[i] for i in (1, len(flock.peers) - 1)]
+        """Stops the job where it runs. Peers that are just starting again hear nothing of that, and are killed. Returns
+        the two peers that go on."""
+        self.look(flock)
+        for peer in flock.living():
+            command = [self.binary, "stop", "--no-wait", "--dir", peer.directory]
+            if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0:
+                break
+        flock.wait(lambda: any(p.done for p in flock.peers), PATIENCE_S, "a peer stops")
+        with contextlib.suppress(TooLate):
+            flock.wait(lambda: not flock.living(), STOP_S, "all peers stop")
+        for peer in flock.living():
+            peer.kill()
+        if any(p.done and p.done["outcome"] == "done" for p in flock.peers):
+            raise Trouble("the job was done before it was stopped: it needs more --updates")
+        return sorted(flock.peers, key=lambda p: p.done is None)[:2]
 
 
 def descendants(pid):
