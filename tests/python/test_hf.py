@@ -189,6 +189,15 @@ class Refusals(peers.Case):
         for case, words in (("stop", "ExportableState"), ("log", "on_step_end"), ("labels", "have no labels")):
             self.assertIn(words, self.refusal(TRAINERS, [case]), case)
 
+    def test_the_order_of_an_epoch_is_that_of_transformers_and_depends_on_the_epoch_alone(self):
+        batches, dropped = "[4, 6, 6, 6, 6, 6, 6]", "[6, 6, 6, 6, 6, 6]"
+        expected = {
+            "random": f"True True True {batches}", "seeded": f"True True True {dropped}",
+            "sequential": f"True True False {batches}", "group_by_length": f"True False True {batches}",
+            "own": f"True False True {batches}",
+        }  # fmt: skip
+        self.assertEqual(self.run_trainers("orders"), expected)
+
     def test_notes_on_what_has_no_meaning(self):
         found = self.run_trainers("notes")
         self.assertIn("samples are gathered in the worker", found["dataloader_num_workers"])

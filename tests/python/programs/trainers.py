@@ -1,6 +1,6 @@
 """godwit.hf.Trainer with what it refuses, and its table.
 
-    trainers.py table|refusals|notes|stop|log|labels|train
+    trainers.py table|refusals|notes|orders|stop|log|labels|train
 """
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ import transformers
 from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback, TrainingArguments
 
 from godwit import hf
-from godwit.hf import arguments
+from godwit.hf import arguments, data
 
 what = sys.argv[1]
 rows = [{"input_ids": [i, i + 1, i + 2], "labels": [i, i + 1, i + 2]} for i in range(40)]
@@ -157,6 +157,32 @@ def refusals():
             print(f"{name}: {type(error).__name__} {error}")
 
 
+class Weighted(hf.Trainer):
+    def _get_train_sampler(self, *more):
+        return torch.utils.data.WeightedRandomSampler([1.0 + i % 3 for i in range(40)], 40)
+
+
+def orders():
+    """Whether the order of each epoch is that of the DataLoader, and the same whatever was asked for before."""
+    cases = {
+        "random": (hf.Trainer, {}), "seeded": (hf.Trainer, {"data_seed": 7, "dataloader_drop_last": True}),
+        "sequential": (hf.Trainer, {"train_sampling_strategy": "sequential"}),
+        "group_by_length": (hf.Trainer, {"train_sampling_strategy": "group_by_length"}), "own": (Weighted, {}),
+    }  # fmt: skip
+    for name, (kind, more) in cases.items():
+        loader = make(kind, per_device_train_batch_size=6, **more).get_train_dataloader()
+        order, other = (data.Order(loader, 3) for _ in range(2))
+        epochs = [[order.batch(e, b) for b in range(order.batches)] for e in (0, 1, 2)]
+        torch.manual_seed(1234)
+        again = [[other.batch(e, b) for b in reversed(range(other.batches))][::-1] for e in (2, 0, 1)]
+        theirs = []
+        for e in range(3):
+            loader.set_epoch(e)
+            theirs.append([batch["input_ids"][:, 0].tolist() for batch in loader])
+        pure = again == [epochs[2], epochs[0], epochs[1]]
+        print(f"{name}: {pure} {theirs == epochs} {epochs[0] != epochs[1]} {sorted(map(len, epochs[0]))}")
+
+
 class Notes(logging.Handler):
     def emit(self, record):
         if record.getMessage().startswith("godwit: TrainingArguments: "):
@@ -168,6 +194,8 @@ if what == "table":
     table()
 elif what == "refusals":
     refusals()
+elif what == "orders":
+    orders()
 elif what == "notes":
     transformers.utils.logging.get_logger("transformers").addHandler(Notes())
     make(dataloader_num_workers=2, ddp_timeout=5)

@@ -167,10 +167,10 @@ def check(args: Any) -> List[str]:
             f"TrainingArguments(train_sampling_strategy={sampling!r}) is not possible on a flock: it balances devices, "
             f"where shards are taken by whatever worker is free: use one of {', '.join(_SAMPLING)}"
         )
-    if args.device.type != "cpu":
+    if args.device.type not in ("cpu", "cuda") or args.n_gpu > 1:
         raise Error(
-            f"TrainingArguments: the device is {args.device}, and only models on the CPU are possible as yet: give "
-            "use_cpu=True"
+            f"TrainingArguments: the device is {args.device}, of {args.n_gpu}: a worker computes on the CPU (use_cpu=True) "
+            "or on one of CUDA's GPUs (CUDA_VISIBLE_DEVICES=0)"
         )
     return notes
 
