@@ -211,6 +211,17 @@ class InArrays(Case):
         self.assertEqual(self.check(path)[0], 0)
         self.assertEqual(self.check(path, "--shards", "6", "--steps", "4")[0], 1)
 
+    def test_a_job_that_each_process_describes_otherwise_is_found(self):
+        path = os.path.join(self.folder, "program.py")
+        with open(path, "w") as file:
+            file.write("import godwit, os, numpy\nfrom godwit import arrays\nsize = 1 + os.getpid() % 10007\n"
+                       "job = arrays.Job({'w': numpy.zeros(size)}, {'g': 0.0}, shards=2, updates=2)\n"
+                       "@job.shard\ndef shard(s, state):\n    return {'g': 1.0}\njob.run()\n")  # fmt: skip
+        status, suspects, text = self.check(path)
+        self.assertEqual(status, 1, text)
+        self.assertIn("the job's description is not pure: it differs from process to process. The first difference is in 'w'", text)
+        self.assertEqual(suspects[0], ("3", "the name of its process"))
+
     def test_shards_that_are_computed_stand_for_all_of_an_update(self):
         path, _ = self.program(ARRAYS, {"update": "assert u.weight == 60, u.weight"})
         status, _, text = self.check(path)

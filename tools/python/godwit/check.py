@@ -238,8 +238,9 @@ class Check:
     def _fresh(self, process: peer.Process, reference: _Reference, symptom: Symptom) -> None:
         """Compares with a fresh process, which computes the last step's shards first."""
         process.describe()
-        if process.description.state != reference.description.state:
-            self._find("the model", symptom, "its shapes")
+        name = _described_otherwise(reference.description, process.description)
+        if name is not None:
+            self._find("the job's description", symptom, name)
             return
         initial = process.initial()
         process.attach()
@@ -274,6 +275,17 @@ class Check:
                 f"results differ {threads}, first in '{difference[1].replace('sum:', '')}': the number of threads is part "
                 "of the job's identity, so that all peers need the same --threads"
             )
+
+
+def _described_otherwise(a: Description, b: Description) -> Optional[str]:
+    """The first tensor, or the first line of identity, that two descriptions have otherwise."""
+    for one, other in zip((*a.state, *a.sums), (*b.state, *b.sums)):
+        if one != other:
+            return one.name
+    if (len(a.state), len(a.sums)) != (len(b.state), len(b.sums)):
+        return "the number of tensors"
+    names = sorted({*a.lines, *b.lines})
+    return next((name for name in names if a.lines.get(name) != b.lines.get(name)), None)
 
 
 def _wrapped(text: str, indent: str = "") -> str:
