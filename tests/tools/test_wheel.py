@@ -175,7 +175,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"(?m)^ok - ")
 
-    def test_a_signal_reaches_the_program_and_a_closed_pipe_ends_it(self):
+    def test_a_signal_reaches_the_program_and_its_exit_status_is_handed_on(self):
         command = ["godwit", "run", "digits", "--epochs", "100000", "--dir", "a", "--listen", "127.0.0.1:0"]
         with subprocess.Popen(command, env=self.variables(), cwd=self.folder, stdout=subprocess.PIPE, text=True) as peer:
             self.addCleanup(lambda: peer.poll() is None and peer.kill())
