@@ -2,9 +2,10 @@
 
     noop.py ELEMENTS TENSORS SHARDS UPDATES TURNS SLEEP_MS [MARKS]
 
-It says `plain VALUE`, the processor time in microseconds of a forward and backward in a loop of TURNS; `worker VALUE` and
-`peer VALUE` for each update: those of the worker and of its peer for a shard, without the update. Each shard sleeps for
-SLEEP_MS, and appends `TIME UPDATE SHARD` to the file MARKS when it begins.
+It says `plain VALUE`, the processor time in microseconds of a forward and backward in a loop of TURNS; `waiting VALUE`,
+the same where the process waits before each turn, as a worker does for its peer, so that caches are cold; `worker VALUE`
+and `peer VALUE` for each update: those of the worker and of its peer for a shard, without the update. Each shard sleeps
+for SLEEP_MS, and appends `TIME UPDATE SHARD` to the file MARKS when it begins.
 """
 import os
 import sys
@@ -14,6 +15,7 @@ import godwit
 
 import torch
 
+WAIT_S = 50e-6
 elements, tensors, shards, updates, turns, sleep_ms = map(int, sys.argv[1:7])
 marks = os.open(sys.argv[7], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if len(sys.argv) > 7 else -1
 
@@ -44,6 +46,20 @@ def plain():
     return min(found, default=0.0)
 
 
+def waiting():
+    """The least processor time of a turn behind a wait, in microseconds, of a few rounds; the waits do not count."""
+    found = []
+    for _ in range(5 if turns > 1 else 0):
+        total = 0.0
+        for _ in range(turns):
+            time.sleep(WAIT_S)
+            began = time.process_time()
+            plain_once()
+            total += time.process_time() - began
+        found.append(total / turns * 1e6)
+    return min(found, default=0.0)
+
+
 def parent_of(pid):
     with open(f"/proc/{pid}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[1])
@@ -64,6 +80,7 @@ def peer_seconds():
 model = Noop()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
 print("plain", plain(), flush=True)
+print("waiting", waiting(), flush=True)
 job = godwit.Job(model, optimizer, shards=shards, updates=updates)
 seen = {"shards": 0, "update": -1, "worker": 0.0, "peer": 0.0}
 
