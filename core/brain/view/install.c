@@ -155,8 +155,24 @@ static void say_if_fresh(gw_peer *p, const gw_install *i) {
                     newest->step);
 }
 
+/* Tells what becomes of the steps that this peer has made apart from the others. A member that is one step
+ * behind has only missed the end of that step. */
+static void say_if_parted(gw_peer *p, const gw_install *i) {
+    bool apart = p->state.present && (p->state.step + 1 < i->step || p->state.step > i->step);
+    if (i->load != GW_LOAD_PEERS || !apart) return;
+    gw_peer_say(
+        p, GW_INFO,
+        "taking the state of step %" PRIu64 " from the others in place of the own one of step %" PRIu64
+        ": %s",
+        i->step, p->state.step,
+        p->config.fast
+            ? "what was computed here since they parted is given up"
+            : "what was computed here since they parted is computed there as well, with the same bits");
+}
+
 static void load_state(gw_peer *p, const gw_install *i) {
     say_if_fresh(p, i);
+    say_if_parted(p, i);
     p->phase = GW_AT_LOADING;
     p->view.load_token = gw_peer_token(p);
     p->view.load_kind = i->load;

@@ -68,6 +68,10 @@ static void heal(uint32_t count, const int *side) {
     flock f;
     open_parts(&f, count, side);
     cr_assert(flock_run(&f, one_view, MOST_EVENTS));
+    uint32_t told = 0;
+    for (uint32_t i = 0; i < count; i++)
+        told += flock_said(&f, i, "since they parted is computed there as well");
+    cr_expect_gt(told, 0, "the part that was behind tells what becomes of its steps");
     cr_assert(flock_run(&f, NULL, MOST_EVENTS));
     flock_expect_done(&f, count);
     flock_close(&f);
