@@ -338,6 +338,17 @@ const json_t *lab_wait_view(lab *l, lab_peer *peer, size_t members) {
     return lab_wait(l, peer, match_view, &members, "a view");
 }
 
+const char *lab_logged(const lab_peer *peer, const char *part) {
+    const char *found = NULL;
+    size_t i;
+    json_t *event;
+    json_array_foreach(peer->events, i, event) {
+        const char *text = json_string_value(json_object_get(event, "text"));
+        if (text != NULL && strstr(text, part) != NULL) found = text;
+    }
+    return found;
+}
+
 const json_t *lab_last(const lab_peer *peer, const char *kind) {
     for (size_t i = json_array_size(peer->events); i > 0; i--) {
         const json_t *event = json_array_get(peer->events, i - 1);

@@ -78,6 +78,8 @@ const json_t *lab_wait_view(lab *l, lab_peer *peer, size_t members);
 const json_t *lab_wait_event(lab *l, lab_peer *peer, const char *kind);
 /* Returns the last event of a kind so far, or NULL. */
 const json_t *lab_last(const lab_peer *peer, const char *kind);
+/* Returns the last text of an event (of the log, say) that contains `part`, or NULL. */
+const char *lab_logged(const lab_peer *peer, const char *part);
 /* Returns the index in `peers` of the leader of the last view that peers[0] has installed. */
 uint32_t lab_leader(lab_peer **peers, uint32_t count);
 const char *lab_text(const json_t *event, const char *key);

@@ -141,8 +141,8 @@ Test(attack, a_job_comes_to_the_same_bytes) {
     for (int i = 0; i < MEMBERS; i++) {
         cr_expect_str_eq(lab_state(s.l, s.peers[i], "done"), hash, "peer %d", i);
         cr_expect_null(lab_last(s.peers[i], "corruption"), "peer %d", i);
-        noticed += strstr(s.peers[i]->stderr_text,
-                          "ended because bits changed on the way (number 1 since the start): ") != NULL;
+        noticed += lab_logged(s.peers[i],
+                              "ended because bits changed on the way (number 1 since the start): ") != NULL;
     }
     cr_expect_gt(noticed, 0, "nobody has told of a link with changed records");
     meddler_flooded(s.meddlers[0], &datagrams, &connections);
