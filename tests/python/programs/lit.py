@@ -1,6 +1,7 @@
 """A LightningModule with what people have in one, trained by Lightning itself or as a job; dies where it is told to.
 
-    lit.py HOW CASE FOLDER      HOW is godwit or plain, or either with `pytorch_lightning` behind a comma
+    lit.py HOW CASE FOLDER      HOW is godwit, or both: first the job, and then Lightning in the process that goes on;
+                                with `pytorch_lightning` behind a comma it is that package
 
 It prints the metrics of each step and epoch, from the logger's file, and what is left at the end.
 """
@@ -16,6 +17,7 @@ import godwit
 import deaths
 import torch
 import torch.nn.functional as F
+from godwit.lightning import Trainer
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -159,39 +161,47 @@ CASES = {
     "plateau step": ({"kind": "plateau step", "lr": 0.3}, {"overfit_batches": 4}, {}),
     "flock": ({"kind": "plateau", "lr": 0.3}, {"shards": 4, "max_epochs": 3, "accumulate_grad_batches": 2}, {"shuffle": True}),
 }  # fmt: skip
-of_module, of_trainer, of_data = CASES[case]
-watched = "val_loss/dataloader_idx_0" if case == "hooks" else "val_loss"
-stopping = callbacks.EarlyStopping(watched, patience=3, min_delta=0.5 if case == "plateau" else 0.0)
-keeping = callbacks.ModelCheckpoint(monitor=watched, filename="{epoch}-{step}", save_top_k=2, save_last=True)
-arguments = {
-    "max_epochs": 4, "callbacks": [stopping, keeping, callbacks.LearningRateMonitor()], "log_every_n_steps": 1,
-    "default_root_dir": folder, "logger": [loggers.CSVLogger(folder)], **of_trainer,
-}  # fmt: skip
-if how == "plain":
-    arguments.pop("shards", None)
-    trainer = L.Trainer(
-        accelerator="cpu", devices=1, num_sanity_val_steps=0, enable_progress_bar=False, enable_model_summary=False, **arguments
-    )
-else:
-    from godwit.lightning import Trainer
+first_state = torch.get_rng_state()
 
-    trainer = Trainer(**arguments)
-net = (Hooked if case == "hooks" else Net)(**of_module)
-trainer.fit(net, datamodule=Data(**of_data))
-rows = []
-for path in sorted(glob.glob(os.path.join(folder, "lightning_logs", "*", "metrics.csv"))):
-    with open(path) as file:
-        rows += [{k: v for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
-kept = {os.path.basename(p): round(float(v), 5) for p, v in keeping.best_k_models.items()}
-print("METRICS", json.dumps(rows))
-print("RESULT", json.dumps({
-    "epochs": net.epochs_seen, "batches": net.batches_seen, "step": trainer.global_step, "kept": kept,
-    "best": os.path.basename(keeping.best_model_path), "waited": stopping.wait_count, "why": str(stopping.stopping_reason),
-    "files": sorted(os.path.basename(p) for p in glob.glob(os.path.join(os.path.dirname(keeping.best_model_path), "*"))),
-    "lr": trainer.optimizers[0].param_groups[0]["lr"], "metrics": sorted(trainer.callback_metrics),
-}))  # fmt: skip
-again = Net.load_from_checkpoint(keeping.best_model_path, weights_only=False)
-if how == "godwit" and case not in ("flock", "hooks"):
-    tested = trainer.test(ckpt_path="best", weights_only=False, verbose=False)[0]["test_loss"]
-    print("TESTED", abs(tested - float(keeping.best_model_score)) < 1e-5)
-print("LOADED", again.hparams.kind, tuple(again.net[0].weight.shape))
+
+def run(how, folder):
+    """Trains by lightning.Trainer or as a job, from the same weights on, and prints what became of it."""
+    of_module, of_trainer, of_data = CASES[case]
+    watched = "val_loss/dataloader_idx_0" if case == "hooks" else "val_loss"
+    stopping = callbacks.EarlyStopping(watched, patience=3, min_delta=0.5 if case == "plateau" else 0.0)
+    keeping = callbacks.ModelCheckpoint(monitor=watched, filename="{epoch}-{step}", save_top_k=2, save_last=True)
+    arguments = {
+        "max_epochs": 4, "callbacks": [stopping, keeping, callbacks.LearningRateMonitor()], "log_every_n_steps": 1,
+        "default_root_dir": folder, "logger": [loggers.CSVLogger(folder)], **of_trainer,
+    }  # fmt: skip
+    if how == "plain":
+        trainer = L.Trainer(
+            accelerator="cpu", devices=1, num_sanity_val_steps=0, enable_progress_bar=False, enable_model_summary=False,
+            **arguments,
+        )  # fmt: skip
+    else:
+        trainer = Trainer(**arguments)
+    torch.set_rng_state(first_state)
+    net = (Hooked if case == "hooks" else Net)(**of_module)
+    trainer.fit(net, datamodule=Data(**of_data))
+    rows = []
+    for path in sorted(glob.glob(os.path.join(folder, "lightning_logs", "*", "metrics.csv"))):
+        with open(path) as file:
+            rows += [{k: v for k, v in row.items() if v != ""} for row in csv.DictReader(file)]
+    again = Net.load_from_checkpoint(keeping.best_model_path, weights_only=False)
+    result = {
+        "epochs": net.epochs_seen, "batches": net.batches_seen, "step": trainer.global_step,
+        "best": os.path.basename(keeping.best_model_path), "waited": stopping.wait_count,
+        "why": str(stopping.stopping_reason), "lr": trainer.optimizers[0].param_groups[0]["lr"],
+        "files": sorted(os.path.basename(p) for p in glob.glob(os.path.join(os.path.dirname(keeping.best_model_path), "*"))),
+        "metrics": sorted(trainer.callback_metrics), "loaded": [again.hparams.kind, *again.net[0].weight.shape],
+    }  # fmt: skip
+    if how == "godwit" and case not in ("flock", "hooks"):
+        tested = trainer.test(ckpt_path="best", weights_only=False, verbose=False)[0]["test_loss"]
+        result["tested"] = abs(tested - float(keeping.best_model_score)) < 1e-5
+    print(how.upper(), json.dumps([rows, result]))
+
+
+run("godwit", os.path.join(folder, "godwit"))
+if how == "both":
+    run("plain", os.path.join(folder, "plain"))

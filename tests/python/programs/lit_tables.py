@@ -1,6 +1,6 @@
 """What godwit.lightning takes, refuses and adds up, without a peer.
 
-    lit_tables.py complete | refusals | sums
+    lit_tables.py WHAT...      each is complete, refusals or sums, and begins with a line of its name
 """
 import collections
 import inspect
@@ -361,4 +361,6 @@ def metric_sums():
     say("reports", set(report) == set())
 
 
-{"complete": complete, "refusals": refusals, "sums": sums}[sys.argv[1]]()
+for what in sys.argv[1:]:
+    print("==", what)
+    {"complete": complete, "refusals": refusals, "sums": sums}[what]()
