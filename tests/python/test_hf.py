@@ -198,6 +198,11 @@ class Refusals(peers.Case):
         }  # fmt: skip
         self.assertEqual(self.run_trainers("orders"), expected)
 
+    def test_a_checkpoint_that_is_made_is_none_yet_and_takes_the_place_of_an_older_one(self):
+        found = self.run_trainers("saving")
+        self.assertEqual(found["meanwhile"], "['checkpoint-1']", "of the second time")
+        self.assertEqual(found["then"], "['checkpoint-1'] ['trainer_state.json', 'training_args.bin']")
+
     def test_notes_on_what_has_no_meaning(self):
         found = self.run_trainers("notes")
         self.assertIn("samples are gathered in the worker", found["dataloader_num_workers"])

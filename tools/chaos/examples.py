@@ -63,9 +63,21 @@ def write_pictures(folder):
     return folder
 
 
+def write_labels(folder):
+    """Texts of praise and of blame."""
+    path = os.path.join(folder, "labels")
+    kinds = {"praise": "good fine great splendid lovely".split(), "blame": "bad poor awful dreadful weak".split()}
+    with open(path, "w") as file:
+        for i in range(96):
+            label = ("praise", "blame")[i * i // 3 % 2]
+            file.write(f"{label}\tthe {i % 7} was {kinds[label][i % 5]} and {kinds[label][3 * i % 5]}\n")
+    return path
+
+
 @dataclasses.dataclass
 class Example:
-    """`data` makes what it is given before the number of updates, `more` is what it is given behind that."""
+    """`data` makes what it is given before the number of updates (of epochs, to classifier.py), `more` is
+    what it is given behind that."""
 
     updates: int
     needs: tuple = ()
@@ -77,6 +89,9 @@ class Example:
 KNOWN = {
     "bytes.py": Example(150, ("torch",), write_text),
     "images.py": Example(200, ("torch",), write_pictures),
+    "llama.py": Example(150, ("torch", "transformers"), write_text),
+    "lora.py": Example(150, ("torch", "transformers", "accelerate", "peft"), write_text),
+    "classifier.py": Example(50, ("torch", "transformers", "accelerate"), write_labels),
     "kmeans.py": Example(1000, ("numpy",), None, (120000,)),
     "logistic.py": Example(300, ("numpy",)),
     "spirals.py": Example(300, ("jax", "optax")),
@@ -105,7 +120,8 @@ class Run:
         data = [self.example.data(folder)] if self.example.data else []
         self.arguments = [*data, str(options.updates or self.example.updates), *map(str, self.example.more)]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("GODWIT_")}
-        self.environment = {**clean, "PYTHONPATH": os.path.join(SOURCE, "tools", "python"), "GODWIT": binary}
+        self.environment = {**clean, "PYTHONPATH": os.path.join(SOURCE, "tools", "python"), "GODWIT": binary,
+                            "OUTPUT": os.path.join(folder, "saved")}  # fmt: skip
         self.rng = random.Random(f"{name} {options.seed}")
         self.killed = {"peer": 0, "worker": 0}
 

@@ -1,6 +1,6 @@
 """godwit.hf.Trainer with what it refuses, and its table.
 
-    trainers.py table|refusals|notes|orders|stop|log|labels|train
+    trainers.py table|refusals|notes|orders|saving|stop|log|labels|train
 """
 import dataclasses
 import inspect
@@ -16,6 +16,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, TrainerCallback, Trainin
 
 from godwit import hf
 from godwit.hf import arguments, data
+from godwit.hf.library import trainers
+from godwit.hf.run import Run
 
 what = sys.argv[1]
 rows = [{"input_ids": [i, i + 1, i + 2], "labels": [i, i + 1, i + 2]} for i in range(40)]
@@ -183,6 +185,22 @@ def orders():
         print(f"{name}: {pure} {theirs == epochs} {epochs[0] != epochs[1]} {sorted(map(len, epochs[0]))}")
 
 
+def saving():
+    """What rotation takes for a checkpoint while one is made, and what is there when it has been made twice."""
+    trainer = make()
+    made = Run(trainer, None)
+    save = trainer.save_model
+
+    def save_model(folder, **more):
+        save(folder, **more)
+        print("meanwhile:", [os.path.basename(path) for path in trainers.sort_checkpoints(output_dir="out")])
+
+    trainer.save_model = save_model
+    for _ in range(2):
+        made._save(1)
+    print("then:", sorted(os.listdir("out")), sorted(os.listdir("out/checkpoint-1"))[-2:])
+
+
 class Notes(logging.Handler):
     def emit(self, record):
         if record.getMessage().startswith("godwit: TrainingArguments: "):
@@ -196,6 +214,8 @@ elif what == "refusals":
     refusals()
 elif what == "orders":
     orders()
+elif what == "saving":
+    saving()
 elif what == "notes":
     transformers.utils.logging.get_logger("transformers").addHandler(Notes())
     make(dataloader_num_workers=2, ddp_timeout=5)

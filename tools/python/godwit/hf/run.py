@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import math
 import os
 import shutil
@@ -551,35 +552,42 @@ class Run:
                 )
 
     def _save(self, updates: int) -> None:
-        """Saves the model to a folder that appears at once, whichever peer on this machine is first."""
-        trainer, final = self._trainer, self._checkpoint(updates)
-        os.makedirs(self._args.output_dir, exist_ok=True)
-        made, aside = f"{final}.new-{os.getpid()}", f"{final}.old-{os.getpid()}"
+        """Saves the model to a folder that appears at once, also where several peers of this machine share it. Until
+        then it has a hidden name, which no rotation of checkpoints takes for one."""
+        trainer, root, final = self._trainer, self._args.output_dir, self._checkpoint(updates)
+        os.makedirs(root, exist_ok=True)
+        made, aside = (os.path.join(root, f".{os.path.basename(final)}.{what}-{os.getpid()}") for what in ("new", "old"))
         for path in (made, aside):
             shutil.rmtree(path, ignore_errors=True)
         trainer.save_model(made, _internal_call=True)
         if trainer.state.best_global_step == updates:
             trainer.state.best_model_checkpoint = final
         trainer.state.save_to_json(os.path.join(made, trainers.TRAINER_STATE_NAME))
-        for _ in range(10):
-            try:
-                os.rename(made, final)
-                break
-            except OSError:
-                try:
-                    os.rename(final, aside)
-                except FileNotFoundError:
-                    continue
-                shutil.rmtree(aside, ignore_errors=True)
-        shutil.rmtree(made, ignore_errors=True)
-        if not os.path.isdir(final):
-            raise OSError(f"{final} cannot be made")
+        _replace(made, final, aside)
         trainers.rotate_checkpoints(
-            output_dir=self._args.output_dir,
+            output_dir=root,
             save_total_limit=self._args.save_total_limit,
             best_model_checkpoint=trainer.state.best_model_checkpoint,
             use_mtime=True,
         )
+
+
+def _replace(made: str, final: str, aside: str) -> None:
+    """Gives a folder its name. One of that name goes aside before, and is removed; another process may do the same
+    at the same time. Raises OSError."""
+    tries = 10
+    for number in range(tries):
+        try:
+            os.rename(made, final)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or number == tries - 1:
+                raise
+        try:
+            os.rename(final, aside)
+        except FileNotFoundError:
+            continue
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _is_exportable(callback: Any) -> bool:
