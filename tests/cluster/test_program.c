@@ -240,6 +240,18 @@ Test(program, what_fails_behind_the_job_is_told_by_the_exit_code) {
     lab_close(l);
 }
 
+/* What a program does behind the job may take any time, and may hang. */
+Test(program, a_peer_whose_program_hangs_behind_the_job_ends_by_a_signal) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, with(l, "finish@0:hang", "--workers 1"));
+    char path[LAB_PATH + 20];
+    snprintf(path, sizeof path, "%s/fault-0", l->dir);
+    for (int looks = 0; access(path, F_OK) != 0 && looks < 3000; looks++) usleep(20000);
+    lab_signal(peer, SIGTERM);
+    cr_expect_eq(lab_end(l, peer), 128 + SIGTERM);
+    lab_close(l);
+}
+
 /* Flocks. */
 
 enum { CHILDREN = 64 };

@@ -233,6 +233,7 @@ static bool finish_job(gw_node *node, gw_err *err) {
     const gw_job_type *type = node->options->job;
     const gw_engine *engine = &node->engine;
     if (type->finish == NULL || node->result.finish != GW_FINISH_DONE || !engine->state.valid) return true;
+    gw_signals_ended(&node->signals);
     return engine->device->ops->finish(engine->device, engine->state.step, err);
 }
 

@@ -121,6 +121,12 @@ void gw_signals_polite(gw_signals *s, gw_claim_journal *claims, gw_signals_leave
     pthread_mutex_unlock(&s->lock);
 }
 
+void gw_signals_ended(gw_signals *s) {
+    pthread_mutex_lock(&s->lock);
+    s->polite = false;
+    pthread_mutex_unlock(&s->lock);
+}
+
 void gw_signals_closing(gw_signals *s, int code) {
     pthread_mutex_lock(&s->lock);
     s->polite = false;

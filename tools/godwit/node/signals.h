@@ -49,6 +49,9 @@ bool gw_signals_open(gw_signals *signals, gw_display *display, gw_err *err);
 void gw_signals_polite(gw_signals *signals, gw_claim_journal *claims, gw_signals_leave *leave, void *context);
 /* This peer closes: from here on a signal ends the process, and so does closing for too long, with `code`. */
 void gw_signals_closing(gw_signals *signals, int code);
+/* The job has ended, and its state is saved. What comes behind it may take any time: from here on a signal ends the
+ * process. */
+void gw_signals_ended(gw_signals *signals);
 /* The process is about to end: should that hang, the kernel kills it some time later. */
 void gw_signals_end_soon(gw_signals *signals);
 /* Ends the process as it is, at once; no shard that runs is to blame. */
