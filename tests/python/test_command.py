@@ -105,12 +105,13 @@ class Check(Command):
         _, out, _ = self.call(peers.BINARY, "check", "--help")
         self.assertEqual(own, set(re.findall(r"(?m)^.{6}(--[a-z]+)=", out)) - {"--python"})
         for option in own:
+            bounds = None
             for command in ((peers.BINARY, "check"), (peers.PYTHON, "-m", "godwit", "check")):
                 code, _, err = self.call(*command, option, "99999999999999999999", "job.py")
                 self.assertEqual(code, 2)
                 found = re.findall(r"(?:from|between) (\d+) (?:to|and) (\d+)", err)
                 self.assertEqual(len(found), 1, err)
-                bounds = found if command[0] == peers.BINARY else bounds
+                bounds = bounds or found
                 self.assertEqual(found, bounds, option)
 
     def test_a_folder_of_the_modules_name_is_not_taken_for_it(self):
