@@ -1,8 +1,9 @@
-/* The checkpoints that a peer shows, and what it costs to show that a peer died. */
+/* The checkpoints and the speed that a peer shows, and what it costs to show that a peer died. */
 #include "tools/godwit/node/publish.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { CHUNKS = 5 };
 
@@ -125,4 +126,72 @@ Test(publish, what_was_found_whole_is_complete_whoever_says_so) {
     expect_shown(0, 10, CHUNKS);
     cr_expect(is_complete(0));
     gw_set_free(&found.chunks);
+}
+
+static uint64_t clock_ns = 1;
+
+uint64_t __wrap_gw_now_ns(void);
+uint64_t __wrap_gw_now_ns(void) {
+    return clock_ns += 1000;
+}
+
+uint64_t __wrap_gw_workers_done(gw_workers *pool);
+uint64_t __wrap_gw_workers_done(gw_workers *pool) {
+    (void)pool;
+    return 0;
+}
+
+uint64_t __wrap_gw_workers_lost(gw_workers *pool);
+uint64_t __wrap_gw_workers_lost(gw_workers *pool) {
+    (void)pool;
+    return 0;
+}
+
+static uint32_t ten_shards(const void *job, uint64_t step, gw_phase *phase) {
+    (void)job, (void)step;
+    *phase = GW_TRAIN;
+    return 10;
+}
+
+static void commit(uint64_t step, uint64_t after_ms) {
+    clock_ns += after_ms * 1000000;
+    gw_publish_notice(publisher, &(gw_action){.kind = GW_ACT_NOTICE,
+                                              .notice.kind = GW_NOTICE_STEP,
+                                              .step = step,
+                                              .notice.committed.members = 2});
+}
+
+/* A peer joins, takes a state of others with the steps that led to it, and commits the step under way a moment later: that
+ * moment is not how long a step takes. */
+Test(publish, the_first_step_after_joining_is_no_measure_of_speed) {
+    static const gw_job_type type = {.name = "test", .shards = ten_shards};
+    const gw_run_options options = {.job = &type};
+    gw_node_job job = {.options = &options, .steps = 1000};
+    gw_err err;
+    publisher->of.job = &job;
+    publisher->of.options = &options;
+    publisher->soon = true; /* a snapshot is due already */
+    publisher->of.history = gw_history_open(&err);
+    cr_assert_not_null(publisher->of.history);
+    uint8_t bytes[4096];
+    gw_history *others = gw_history_open(&err);
+    for (uint64_t step = 1; step <= 40; step++)
+        gw_history_add(others, &(gw_past_step){.step = step, .ms = 100, .members = 1, .shards = 10});
+    gw_hash name = gw_history_name(0, 40);
+    gw_mail mail = {.event = {.kind = GW_EV_LOADED, .outcome = GW_DONE}, .loaded_step = 40};
+    mail.bytes_count = gw_history_write(others, &name, bytes, sizeof bytes);
+    cr_assert_gt(mail.bytes_count, 0);
+    mail.bytes = malloc(mail.bytes_count);
+    cr_assert_not_null(mail.bytes);
+    memcpy(mail.bytes, bytes, mail.bytes_count);
+    gw_publish_mail(publisher, &mail, 2);
+    commit(40, 1);
+    cr_expect_eq(publisher->steps.shown, 41);
+    cr_expect_eq(publisher->steps.ms, 0, "%g ms", publisher->steps.ms);
+    commit(41, 100);
+    commit(42, 100);
+    cr_expect_float_eq(publisher->steps.ms, 100, 0.01);
+    cr_expect_eq(publisher->steps.shards, 10);
+    gw_history_close(others);
+    gw_history_close(publisher->of.history);
 }

@@ -128,7 +128,6 @@ static void show_fetched(gw_publisher *p, uint64_t committed_step) {
     }
     free(bytes);
     set_shown(p, steps->fetched_step);
-    steps->committed_ns = gw_now_ns();
 }
 
 static void step_done(gw_publisher *p, const gw_action *action) {
@@ -147,7 +146,9 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     show_step(p, &one, &event);
     gw_history_add(p->of.history, &one);
     set_shown(p, one.step);
-    add_to_means(steps, one.ms, one.shards);
+    /* Others may have begun the first step behind a state that was loaded long before this peer had the state. */
+    if (steps->fetched_step == 0 || action->step != steps->fetched_step)
+        add_to_means(steps, one.ms, one.shards);
     add_tokens(steps, one.step);
     gw_sampler_step(p->of.sampler, one.step);
     steps->computed = computed;
@@ -288,6 +289,7 @@ static void state_loaded(gw_publisher *p, gw_mail *mail) {
     steps->fetched_bytes = mail->bytes_count;
     steps->fetched_step = mail->loaded_step;
     mail->bytes = NULL;
+    steps->committed_ns = gw_now_ns(); /* what was before is no time of the next step */
     /* The steps after a checkpoint are made again. */
     uint64_t known = gw_history_known(p->of.history);
     if (steps->fetched == NULL && known != UINT64_MAX && known > mail->loaded_step)
