@@ -315,11 +315,12 @@ static void say_alone(gw_peer *p) {
         return;
     }
     char seed[GW_ADDR_TEXT];
-    gw_peer_say(p, GW_WARN,
-                "no seed (%s%s) has answered for %.0f s%s%s: beginning alone. A seed that starts later is "
-                "joined then",
-                gw_addr_text(&c->seeds[0], seed), c->seed_count > 1 ? ", ..." : "", seconds,
-                p->view.unmet[0] != '\0' ? ", as " : "", p->view.unmet);
+    gw_peer_say(
+        p, GW_WARN,
+        "no peer of this job has answered at the seeds (%s%s) for %.0f s%s%s: beginning alone. A seed that "
+        "starts later is joined then",
+        gw_addr_text(&c->seeds[0], seed), c->seed_count > 1 ? ", ..." : "", seconds,
+        p->view.unmet[0] != '\0' ? ", as " : "", p->view.unmet);
 }
 
 void gw_admit_note_unmet(gw_peer *p, const gw_event *event) {
