@@ -62,6 +62,7 @@ static const option examples[] = {
     {"vocab", "256"},
     {"lr", "0.01"},
     {"updates", "20"},
+    {"epochs", "2"},
     {"data-dtype", "uint16"},
     {"sample-every", "5"},
     {"prompt", "a"},
@@ -162,13 +163,14 @@ static bool fits_no_text(const char *name) {
     return strcmp(name, "data-dtype") == 0 || strcmp(name, "tokenizer") == 0;
 }
 
-/* Adds an example with all options of the job except `without`, which excludes another one. */
-static void add_job(fuzz_add *add, void *context, uint8_t number, const char *without) {
+/* Adds an example with all options of the job except these two, each of which excludes another one. */
+static void add_job(fuzz_add *add, void *context, uint8_t number, const char *without, const char *nor) {
     const gw_job_type *job = job_of(number);
     words all = begin(number);
     for (uint32_t i = count_run_options(); i < count_options(job); i++) {
         option o = option_of(job, i);
-        if (strcmp(o.name, without) != 0 && !fits_no_text(o.name)) put(&all, i, o.value);
+        bool fits = strcmp(o.name, without) != 0 && strcmp(o.name, nor) != 0 && !fits_no_text(o.name);
+        if (fits) put(&all, i, o.value);
     }
     add(context, all.bytes, all.count);
 }
@@ -176,8 +178,8 @@ static void add_job(fuzz_add *add, void *context, uint8_t number, const char *wi
 static void options_examples(fuzz_add *add, void *context) {
     uint8_t jobs = 0;
     for (const gw_job_type *const *job = gw_job_list(); *job != NULL; job++) {
-        add_job(add, context, jobs, "samples"); /* --data replaces it */
-        add_job(add, context, jobs++, "data");
+        add_job(add, context, jobs, "samples", "epochs"); /* --data replaces the one, --updates the other */
+        add_job(add, context, jobs++, "data", "updates");
     }
     GW_ASSERT(jobs > 0);
     words all = begin(0);

@@ -229,7 +229,7 @@ Test(seeds, what_is_shown_of_float_sums_is_shown_alike) {
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
         gw_sim_result_add(&all, &result);
     }
-    cr_assert_gt(all.faults[GW_SIM_SPLIT_REDUCTION], 100);
+    cr_assert_gt(all.faults[GW_SIM_SPLIT_REDUCTION], 50);
     cr_assert_gt(all.steps_shown, 10000);
     assert_that_few_ended_early(&all, 10, 2);
 }
