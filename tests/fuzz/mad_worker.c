@@ -7,6 +7,7 @@
 #include "kernels/program/description.h"
 #include "tests/fuzz/target.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,10 +53,11 @@ static gw_program_tensor tensor_of(gw_role role, gw_program_dtype dtype, uint8_t
                                .name = gw_program_text_of(name)};
 }
 
-static void describe(script *s, uint8_t options) {
+/* A job whose gradient has so many elements. */
+static void describe(script *s, uint8_t options, uint64_t elements) {
     const gw_program_text none = {"", 0};
     const uint8_t gradient = GW_PROGRAM_TRAIN | GW_PROGRAM_NORM | GW_PROGRAM_BY_SHARDS;
-    const gw_program_tensor tensors[] = {
+    gw_program_tensor tensors[] = {
         tensor_of(GW_STATE, GW_PROGRAM_F32, 0, 0, "weight"),
         tensor_of(GW_STATE, GW_PROGRAM_U8, 0, GW_PROGRAM_ALIKE, "numbers"),
         tensor_of(GW_STATE, GW_PROGRAM_I64, 0, GW_PROGRAM_ONCE_ONLY, "counter"),
@@ -64,6 +66,7 @@ static void describe(script *s, uint8_t options) {
         tensor_of(GW_SUMMED, GW_PROGRAM_I64, GW_PROGRAM_TRAIN | GW_PROGRAM_EVALUATE, GW_PROGRAM_ONCE_ONLY,
                   "count"),
     };
+    tensors[3].dim[0] = elements;
     uint8_t entries[600];
     gw_writer w = gw_writer_on(entries, sizeof entries);
     gw_program_message m = {.kind = GW_PROGRAM_OPTIONS};
@@ -88,14 +91,19 @@ static void describe(script *s, uint8_t options) {
     say(s, &m);
 }
 
+static void say_hello(script *s) {
+    gw_program_message m = {.kind = GW_PROGRAM_HELLO};
+    m.hello.pid = 1;
+    m.hello.build = m.hello.about = gw_program_text_of("mad");
+    say(s, &m);
+}
+
 static void worker_examples(fuzz_add *add, void *context) {
     for (uint8_t options = 0; options <= (GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER); options++) {
         script s = {.used = 0};
-        gw_program_message m = {.kind = GW_PROGRAM_HELLO};
-        m.hello.pid = 1;
-        m.hello.build = m.hello.about = gw_program_text_of("mad");
-        say(&s, &m);
-        describe(&s, options);
+        gw_program_message m;
+        say_hello(&s);
+        describe(&s, options, 3);
         say_done(&s, GW_PROGRAM_INIT);
         say_done(&s, GW_PROGRAM_ARENAS);
         for (int step = 0; step < STEPS; step++) {
@@ -109,6 +117,16 @@ static void worker_examples(fuzz_add *add, void *context) {
         say_done(&s, GW_PROGRAM_FINISH);
         add(context, s.bytes, s.used);
     }
+}
+
+/* The memory for contributions cannot be had, while that for the state can: what the worker had was not freed. */
+static void worker_found(fuzz_add *add, void *context) {
+    script s = {.used = 0};
+    say_hello(&s);
+    describe(&s, 0, STATE_MOST);
+    say_done(&s, GW_PROGRAM_INIT);
+    say_done(&s, GW_PROGRAM_ARENAS);
+    add(context, s.bytes, s.used);
 }
 
 /* The worker's end of the tie. */
@@ -227,6 +245,15 @@ static bool run(void *job, gw_err *err) {
     return good;
 }
 
+static uint32_t count_descriptors(void) {
+    uint32_t count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    GW_ASSERT(folder != NULL);
+    while (readdir(folder) != NULL) count++;
+    closedir(folder);
+    return count;
+}
+
 static bool take_worker(const uint8_t *bytes, size_t count) {
     struct rlimit before, small;
     gw_err err = {.code = GW_OK};
@@ -236,6 +263,7 @@ static bool take_worker(const uint8_t *bytes, size_t count) {
     const gw_param list[] = {
         {"program", fuzz_file("program", "x", 1, 0600)}, {"threads", "1"}, {"seed", "1"}};
     const gw_params params = {.list = list, .count = sizeof list / sizeof list[0]};
+    const uint32_t descriptors = count_descriptors();
     GW_ASSERT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ties) == 0);
     speak(ties[0], bytes, count);
     snprintf(number, sizeof number, "%d", ties[1]);
@@ -254,7 +282,8 @@ static bool take_worker(const uint8_t *bytes, size_t count) {
     GW_ASSERT(setrlimit(RLIMIT_FSIZE, &before) == 0);
     unsetenv("GODWIT_PROGRAM_FD");
     close(ties[0]);
+    GW_ASSERT(count_descriptors() == descriptors);
     return good;
 }
 
-const fuzz_target fuzz_mad_worker = {"mad_worker", 2000, 1200, worker_examples, NULL, take_worker};
+const fuzz_target fuzz_mad_worker = {"mad_worker", 2000, 1200, worker_examples, worker_found, take_worker};

@@ -182,11 +182,11 @@ static program_outcome start(program_slot *slot, program_process *p, gw_err *err
     bool leads = slot->leads;
     program_outcome outcome = PROGRAM_ANSWERED;
     if (job->is_alone) { /* the program would not know of further workers */
-        if (adopt(job, p)) return give_arenas(job, p, err);
-        gw_fail(err, GW_E_PEER, "%s runs alone, and has ended", job->file);
-        return PROGRAM_REFUSED;
-    }
-    if (job->description.can_fork) {
+        if (!adopt(job, p)) {
+            gw_fail(err, GW_E_PEER, "%s runs alone, and has ended", job->file);
+            return PROGRAM_REFUSED;
+        }
+    } else if (job->description.can_fork) {
         outcome = program_process_start(job, p, GW_PROGRAM_FORKED_WORKER, slot->number, leads, err);
         if (outcome == PROGRAM_ANSWERED) program_output_show(p->output);
     } else if (!leads || !adopt(job, p)) {
