@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -74,6 +75,21 @@ class Peer:
         if self._process.poll() is None:
             self._process.kill()
             self.output += self._process.communicate()[0]
+
+
+def first_to_end(flock):
+    """Waits until one of the peers has ended, and returns it."""
+    poll, ends = select.poll(), {}
+    for peer in flock:
+        end = os.pidfd_open(peer.pid)
+        ends[end] = peer
+        poll.register(end, select.POLLIN)
+    ended = poll.poll(LIMIT_S * 1000)
+    for end in ends:
+        os.close(end)
+    if not ended:
+        raise AssertionError(f"none of {len(flock)} peers has ended within {LIMIT_S} s")
+    return ends[ended[0][0]]
 
 
 def state_of(output):
