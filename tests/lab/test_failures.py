@@ -60,8 +60,8 @@ class Failures(KeptMachines):
         """What the peer has logged, a line each."""
         kinds = ("log", "warning", "error")
         with self.flock.changed:
-            lines = [event["text"] for by, event in self.flock.events if by is peer and event["event"] in kinds]
-        return "".join(f"{line}\n" for line in lines)[self.begun.get(peer, 0) :]
+            told = [event for by, event in self.flock.events if by is peer and event["event"] in kinds]
+        return "".join(f"{event['room']}: {event['text']}\n" for event in told)[self.begun.get(peer, 0) :]
 
     def await_path(self, kind):
         """Waits until both peers report that their data take this path."""
