@@ -155,6 +155,7 @@ class _Search(ast.NodeVisitor):
         self.file = file
         self.found: List[Suspect] = []
         self._scopes: List[_Scope] = []
+        self._defined: Set[str] = set()  # functions and classes of the file itself, which are no library's
         self._begins = False  # within __init__, which makes what outlives the shard
 
     def _add(self, node: ast.AST, what: str) -> None:
@@ -167,6 +168,7 @@ class _Search(ast.NodeVisitor):
             for target in n.targets if isinstance(target, ast.Name) and _dotted(n.value.func).endswith("Job")
         }  # fmt: skip
         self._scopes.append(_Scope(_names(node) - jobs))
+        self._defined = {n.name for n in ast.walk(node) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
         self.generic_visit(node)
 
     def _function(self, node: _Function) -> None:
@@ -214,7 +216,7 @@ class _Search(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         name = _dotted(node.func)
         for what, patterns in _CALLS.items():
-            if any(_is_named(name, pattern) for pattern in patterns):
+            if name not in self._defined and any(_is_named(name, pattern) for pattern in patterns):
                 self._add(node, what)
                 break
         for keyword in node.keywords:
