@@ -199,13 +199,12 @@ gw_claim_journal *gw_claim_journal_open(const char *folder, const gw_hash *job, 
 /* Whether the file tells the next life of its peer nothing: of places, only the first one counts where the
  * life before has not crashed. */
 static bool tells_nothing(int fd, uint64_t memory_kills) {
-    struct {
-        header head;
-        place own;
-    } file;
-    return pread(fd, &file, sizeof file, 0) == (ssize_t)sizeof file && file.head.magic == MAGIC &&
-           file.head.crashed == 0 && file.head.memory_kills == memory_kills && file.head.earlier_count == 0 &&
-           file.own.shard == 0;
+    header head;
+    place own;
+    return pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+           pread(fd, &own, sizeof own, (off_t)offsetof(header, places)) == (ssize_t)sizeof own &&
+           head.magic == MAGIC && head.crashed == 0 && head.memory_kills == memory_kills &&
+           head.earlier_count == 0 && own.shard == 0;
 }
 
 static void sweep_one(const char *path, uint64_t memory_kills) {
