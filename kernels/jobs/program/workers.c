@@ -122,7 +122,9 @@ static program_slot *make_slot(program *job, bool leads, gw_err *err) {
     return slot;
 }
 
+/* NULL is allowed. */
 static void free_slot(program_slot *slot) {
+    if (slot == NULL) return;
     pthread_mutex_destroy(&slot->turn);
     pthread_mutex_destroy(&slot->lock);
     free(slot);
