@@ -41,8 +41,7 @@ static const struct {
 } derived[] = {{"warmup", "updates"},   {"decay-updates", "updates"}, {"steps", "updates"},
                {"steps", "eval-every"}, {"steps", "parent"},          {"steps", "parent-step"}};
 
-/* Copies the value of a line; false where there is none, or no room. */
-static bool value_of(const char *identity, const char *name, char *value, size_t size) {
+bool gw_identity_value(const char *identity, const char *name, char *value, size_t size) {
     const char *line = gw_identity_line(identity, name);
     if (line == NULL || line[strlen(name)] != '=') return false;
     line += strlen(name) + 1;
@@ -66,8 +65,8 @@ static bool differ_in_evaluating(const char *theirs, const char *ours) {
 
 bool gw_identity_origin(const char *identity, char text[GW_IDENTITY_ORIGIN]) {
     char job[65], step[24];
-    if (!value_of(identity, "parent", job, sizeof job) ||
-        !value_of(identity, "parent-step", step, sizeof step))
+    if (!gw_identity_value(identity, "parent", job, sizeof job) ||
+        !gw_identity_value(identity, "parent-step", step, sizeof step))
         return false;
     snprintf(text, GW_IDENTITY_ORIGIN, "step %s of job %.8s", step, job);
     return true;
@@ -78,8 +77,8 @@ static void describe_origins(const char *theirs, const char *ours, char text[GW_
     bool they = gw_identity_origin(theirs, of_theirs), we = gw_identity_origin(ours, of_ours);
     if (they && we && strcmp(of_theirs, of_ours) == 0)
         snprintf(text, GW_IDENTITY_NOTE, "the states of %s from which they go on differ", of_ours);
-    else if (they && we && value_of(theirs, "parent", job, sizeof job) &&
-             value_of(theirs, "parent-step", step, sizeof step))
+    else if (they && we && gw_identity_value(theirs, "parent", job, sizeof job) &&
+             gw_identity_value(theirs, "parent-step", step, sizeof step))
         snprintf(text, GW_IDENTITY_NOTE,
                  "it goes on from %s, and this one from %s: --continue=@%.8s:%s would take that one here",
                  of_theirs, of_ours, job, step);

@@ -4,11 +4,16 @@
 #define GODWIT_CORE_IDENTITY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Returns the line of an identity that has the name with which `line`, "name" or "name=...", begins; NULL:
  * none has. */
 const char *gw_identity_line(const char *identity, const char *line);
+
+/* Copies the value of the line with this name, without "=", to `value`. Returns false where there is none
+ * or it has no room. */
+bool gw_identity_value(const char *identity, const char *name, char *value, size_t size);
 
 /* Whether two lines, each up to its line break or its end, are the same. */
 bool gw_identity_is_same_line(const char *one, const char *other);

@@ -38,6 +38,12 @@ void gw_put_u64(gw_writer *w, uint64_t value) {
     put_little(w, value, 8);
 }
 
+void gw_put_f64(gw_writer *w, double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    gw_put_u64(w, bits);
+}
+
 void gw_put_bytes(gw_writer *w, const void *bytes, size_t count) {
     uint8_t *at = writer_take(w, count);
     if (at != NULL && count > 0) memcpy(at, bytes, count);
@@ -86,6 +92,13 @@ uint32_t gw_get_u32(gw_reader *r) {
 }
 uint64_t gw_get_u64(gw_reader *r) {
     return get_little(r, 8);
+}
+
+double gw_get_f64(gw_reader *r) {
+    uint64_t bits = gw_get_u64(r);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 void gw_get_bytes(gw_reader *r, void *bytes, size_t count) {

@@ -26,6 +26,7 @@ void gw_put_u8(gw_writer *w, uint8_t value);
 void gw_put_u16(gw_writer *w, uint16_t value);
 void gw_put_u32(gw_writer *w, uint32_t value);
 void gw_put_u64(gw_writer *w, uint64_t value);
+void gw_put_f64(gw_writer *w, double value); /* all bits, those of NaN too */
 void gw_put_bytes(gw_writer *w, const void *bytes, size_t count);
 /* u16 length and the bytes, no terminator; strings over 65,535 bytes fail the writer. */
 void gw_put_string(gw_writer *w, const char *text);
@@ -35,6 +36,7 @@ uint8_t gw_get_u8(gw_reader *r);
 uint16_t gw_get_u16(gw_reader *r);
 uint32_t gw_get_u32(gw_reader *r);
 uint64_t gw_get_u64(gw_reader *r);
+double gw_get_f64(gw_reader *r);
 void gw_get_bytes(gw_reader *r, void *bytes, size_t count); /* zeros *bytes when it fails */
 /* A view into the reader's bytes, or NULL when fewer than `count` are left. */
 const uint8_t *gw_get_view(gw_reader *r, size_t count);

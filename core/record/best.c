@@ -65,29 +65,21 @@ void gw_best_adopt(gw_best *best, int64_t word) {
     if (!best->any) best->value = 0;
 }
 
-static void put_double(gw_writer *w, double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    gw_put_u64(w, bits);
-}
-
 /* Reads a number; NaN fails the reader. */
 static double get_double(gw_reader *r) {
-    uint64_t bits = gw_get_u64(r);
-    double value;
-    memcpy(&value, &bits, sizeof value);
+    double value = gw_get_f64(r);
     if (isnan(value)) r->failed = true;
     return value;
 }
 
 void gw_best_put(gw_writer *w, const gw_best *best) {
     gw_put_u8(w, best->any);
-    put_double(w, best->value);
+    gw_put_f64(w, best->value);
     gw_put_u64(w, best->step);
     gw_put_u32(w, best->waited);
     gw_put_u64(w, best->kept.step);
     gw_put_hash(w, &best->kept.root);
-    put_double(w, best->kept_value);
+    gw_put_f64(w, best->kept_value);
 }
 
 gw_best gw_best_get(gw_reader *r, uint64_t step) {

@@ -58,19 +58,6 @@ const char *gw_program_text_copy(gw_program_text text, char *copy, size_t capaci
 
 /* Numbers, texts and lists, each as a pair of functions. */
 
-static void put_f64(gw_writer *w, double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    gw_put_u64(w, bits);
-}
-
-static double get_f64(gw_reader *r) {
-    uint64_t bits = gw_get_u64(r);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static void put_text(gw_writer *w, gw_program_text text) {
     if (text.length > UINT16_MAX) w->failed = true;
     gw_put_u16(w, (uint16_t)text.length);
@@ -110,16 +97,16 @@ static uint8_t get_between(gw_reader *r, uint8_t least, uint8_t most) {
 
 static void put_totals(gw_writer *w, const gw_program_totals *totals) {
     gw_put_u32(w, totals->shards);
-    put_f64(w, totals->weight);
-    put_f64(w, totals->norm);
-    put_f64(w, totals->factor);
+    gw_put_f64(w, totals->weight);
+    gw_put_f64(w, totals->norm);
+    gw_put_f64(w, totals->factor);
 }
 
 static gw_program_totals get_totals(gw_reader *r) {
     gw_program_totals totals = {.shards = gw_get_u32(r)};
-    totals.weight = get_f64(r);
-    totals.norm = get_f64(r);
-    totals.factor = get_f64(r);
+    totals.weight = gw_get_f64(r);
+    totals.norm = gw_get_f64(r);
+    totals.factor = gw_get_f64(r);
     return totals;
 }
 
@@ -127,7 +114,7 @@ static void put_reports(gw_writer *w, const gw_program_reports *reports) {
     gw_put_u16(w, reports->count);
     for (uint32_t i = 0; i < reports->count; i++) {
         gw_put_string(w, reports->list[i].name);
-        put_f64(w, reports->list[i].value);
+        gw_put_f64(w, reports->list[i].value);
     }
 }
 
@@ -139,7 +126,7 @@ static void get_reports(gw_reader *r, gw_program_reports *reports) {
         gw_program_text name = get_text(r);
         if (name.length >= sizeof reports->list[i].name) r->failed = true;
         gw_program_text_copy(name, reports->list[i].name, sizeof reports->list[i].name);
-        reports->list[i].value = get_f64(r);
+        reports->list[i].value = gw_get_f64(r);
     }
     if (!r->failed) reports->count = count;
 }
@@ -184,7 +171,7 @@ static void put_options(gw_writer *w, const gw_program_options *options) {
     gw_put_u64(w, options->eval_every);
     gw_put_u32(w, options->eval_shards);
     gw_put_u32(w, options->parts);
-    put_f64(w, options->clip);
+    gw_put_f64(w, options->clip);
     gw_put_u8(w, options->flags);
     gw_put_u32(w, options->weight);
     gw_put_u32(w, options->workers);
@@ -199,7 +186,7 @@ static void get_options(gw_reader *r, gw_program_options *options) {
     options->eval_every = gw_get_u64(r);
     options->eval_shards = gw_get_u32(r);
     options->parts = gw_get_u32(r);
-    options->clip = get_f64(r);
+    options->clip = gw_get_f64(r);
     options->flags = get_up_to(r, GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED);
     options->weight = gw_get_u32(r);
     options->workers = gw_get_u32(r);

@@ -336,46 +336,49 @@ Test(events, what_is_told_is_one_line_without_escapes) {
     cr_expect_str_eq(text, "godwit: failed: told??[2J\n");
 }
 
-/* On a terminal a line is seen when it comes. */
-Test(display, a_terminal_shows_no_dates) {
-    char text[200] = "";
+/* Makes stdout and stderr a terminal of so many columns (0: its own choice). Returns the end that reads what it shows. */
+static int open_terminal(unsigned short columns) {
     int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
     int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const struct winsize size = {.ws_row = 24, .ws_col = columns};
+    cr_assert(columns == 0 || ioctl(terminal, TIOCSWINSZ, &size) == 0);
     cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    return reader;
+}
+
+/* Reads what the terminal shows, until `last` has come. */
+static void read_terminal(int reader, char *text, size_t size, const char *last) {
+    size_t used = 0;
+    while (strstr(text, last) == NULL) {
+        ssize_t got = read(reader, text + used, size - 1 - used);
+        cr_assert_gt(got, 0);
+        used += (size_t)got;
+    }
+}
+
+/* On a terminal a line is seen when it comes. */
+Test(display, a_terminal_shows_no_dates) {
+    char text[200] = "";
+    int reader = open_terminal(0);
     gw_display *display = silent_display();
     gw_display_say(display, "something");
     gw_display_log(display, "trouble");
     cr_assert(gw_display_close(display));
-    size_t used = 0;
-    while (strstr(text, "trouble\r\n") == NULL) {
-        ssize_t got = read(reader, text + used, sizeof text - 1 - used);
-        cr_assert_gt(got, 0);
-        used += (size_t)got;
-    }
+    read_terminal(reader, text, sizeof text, "trouble\r\n");
     cr_expect_eq(strncmp(text, "something\r\n", 11), 0, "%s", text);
     cr_expect_eq(strlen(text), strlen("something\r\n12:34:56.789 trouble\r\n"), "%s", text);
 }
 
 Test(display, a_terminal_breaks_lines_at_words) {
     char text[300] = "", line[] = "0123456789 0123456789 0123456789 0123456789";
-    int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
-    int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    const struct winsize size = {.ws_row = 24, .ws_col = 30};
-    cr_assert(ioctl(terminal, TIOCSWINSZ, &size) == 0);
-    cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    int reader = open_terminal(30);
     gw_display *display = silent_display();
     gw_display_say(display, line);
     gw_display_end(display, line);
     gw_display_out(display, "the end");
     cr_assert(gw_display_close(display));
-    size_t used = 0;
-    while (strstr(text, "the end\r\n") == NULL) {
-        ssize_t got = read(reader, text + used, sizeof text - 1 - used);
-        cr_assert_gt(got, 0);
-        used += (size_t)got;
-    }
+    read_terminal(reader, text, sizeof text, "the end\r\n");
     cr_expect_str_eq(text, "0123456789 0123456789\r\n  0123456789 0123456789\r\n"
                            "0123456789 0123456789\r\n  0123456789 0123456789\r\nthe end\r\n");
 }
@@ -385,10 +388,7 @@ Test(display, who_ends_at_once_leaves_no_live_line) {
     char text[2000] = "";
     gw_err err;
     setenv("TERM", "xterm", 1);
-    int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
-    int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    cr_assert(dup2(terminal, STDOUT_FILENO) >= 0 && dup2(terminal, STDERR_FILENO) >= 0);
+    int reader = open_terminal(0);
     gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
     cr_assert_not_null(display, "%s", err.text);
     gw_display_update(display, rig_busy_snapshot());

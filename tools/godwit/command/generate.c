@@ -105,11 +105,7 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->text.sampling.seed = gw_number_of_option(state, "--seed", arg, 0, INT64_MAX);
         return 0;
     case KEY_JOB:
-        a->choice.job = gw_checkpoint_job_digits(arg);
-        if (a->choice.job == NULL)
-            argp_error(state,
-                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
-                       arg);
+        a->choice.job = gw_checkpoint_job_of_option(state, arg);
         return 0;
     case KEY_BEST:
         a->choice.best = true;

@@ -48,12 +48,8 @@ static error_t parse_prune(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
     case KEY_JOB:
-        if (gw_checkpoint_job_digits(arg) == NULL)
-            argp_error(state,
-                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
-                       arg);
         if (a->job_count == MOST_JOBS) argp_error(state, "--job: give it at most %d times", MOST_JOBS);
-        a->jobs[a->job_count++] = gw_checkpoint_job_digits(arg);
+        a->jobs[a->job_count++] = gw_checkpoint_job_of_option(state, arg);
         return 0;
     case KEY_OTHERS:
         a->others = true;

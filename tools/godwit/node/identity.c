@@ -19,17 +19,6 @@ gw_hash gw_identity_text_id(const char *identity) {
     return id;
 }
 
-bool gw_identity_text_value(const char *identity, const char *name, char *value, size_t size) {
-    const char *line = gw_identity_line(identity, name);
-    size_t length = strlen(name);
-    if (line == NULL || line[length] != '=') return false;
-    size_t bytes = strcspn(line + length + 1, "\n");
-    if (bytes >= size) return false;
-    memcpy(value, line + length + 1, bytes);
-    value[bytes] = '\0';
-    return true;
-}
-
 static char *copy(const char *text) {
     char *one = strdup(text);
     GW_ASSERT_MEMORY(one != NULL);

@@ -12,10 +12,6 @@
 /* The id of the job with this identity. */
 gw_hash gw_identity_text_id(const char *identity);
 
-/* Copies the value of the line with this name, without "=", to `value`. Returns false where there is none
- * or it has no room. */
-bool gw_identity_text_value(const char *identity, const char *name, char *value, size_t size);
-
 /* Reads the identity of a job that was begun in the directory, as text that the caller frees; NULL: there
  * is none. Blocks on the disk. */
 char *gw_identity_text_read(gw_directory *directory, const gw_hash *id);

@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/identity.h"
 #include "core/os/clock.h"
 #include "tools/godwit/node/identity.h"
 #include "tools/godwit/text/number.h"
@@ -59,13 +60,13 @@ static bool read_hash(const char *text, gw_hash *hash) {
 /* Reads the lines of an identity that name the state from which its job goes on. */
 static bool read_lines(const char *identity, gw_node_origin *origin) {
     char value[GW_TEXT_BYTES];
-    if (!gw_identity_text_value(identity, "parent", value, sizeof value) || !read_hash(value, &origin->job) ||
-        !gw_identity_text_value(identity, "parent-root", value, sizeof value) ||
+    if (!gw_identity_value(identity, "parent", value, sizeof value) || !read_hash(value, &origin->job) ||
+        !gw_identity_value(identity, "parent-root", value, sizeof value) ||
         !read_hash(value, &origin->root) ||
-        !gw_identity_text_value(identity, "parent-step", value, sizeof value) ||
+        !gw_identity_value(identity, "parent-step", value, sizeof value) ||
         !gw_number_read(value, 0, INT64_MAX, &origin->step))
         return false;
-    if (gw_identity_text_value(identity, GW_PLACE, value, sizeof value)) origin->place = copy(value);
+    if (gw_identity_value(identity, GW_PLACE, value, sizeof value)) origin->place = copy(value);
     origin->known = true;
     return true;
 }
@@ -183,7 +184,7 @@ static void add_begun(search *s) {
         const gw_hash id = gw_identity_text_id(identities[i]);
         one->saved_ms = saved_ms(s, &id);
         one->origin = (gw_node_origin){.wanted = true, .begun = identities[i], .fixed = one->saved_ms > 0};
-        if (gw_identity_text_value(identities[i], "job", job, sizeof job) &&
+        if (gw_identity_value(identities[i], "job", job, sizeof job) &&
             strcmp(job, s->options->job->name) == 0 && read_lines(identities[i], &one->origin) &&
             is_meant(s, &one->origin))
             chosen++;

@@ -5,6 +5,7 @@
 #include "core/os/directory.h"
 #include "tools/godwit/text/number.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -401,6 +402,15 @@ const char *gw_checkpoint_job_digits(const char *text) {
     size_t length = strlen(text);
     bool digits = length > 0 && length < GW_HASH_TEXT && strspn(text, "0123456789abcdefABCDEF") == length;
     return digits ? text : NULL;
+}
+
+const char *gw_checkpoint_job_of_option(struct argp_state *state, const char *text) {
+    const char *digits = gw_checkpoint_job_digits(text);
+    if (digits == NULL)
+        argp_error(state,
+                   "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
+                   text);
+    return digits;
 }
 
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {

@@ -9,6 +9,8 @@
 #include "core/base/id.h"
 #include "tools/godwit/service/client.h"
 
+struct argp_state;
+
 #define GW_CHECKPOINT_NEWEST UINT64_MAX
 
 /* The choice of a checkpoint. */
@@ -86,6 +88,8 @@ const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_J
 /* Returns the part of a text that is the beginning of a job's id, 1 to 64 hexadecimal digits: all of it, or
  * what follows the letter j, which a file of metrics has before it. NULL: the text is neither. */
 const char *gw_checkpoint_job_digits(const char *text);
+/* Does so with the argument of --job; where it is neither, argp_error ends the process with a message. */
+const char *gw_checkpoint_job_of_option(struct argp_state *state, const char *text);
 /* Splits "@STEP", "@JOB:" or "@JOB:STEP" off a directory's name, unless a file has the whole name, and sets
  * choice->step and choice->job, which points into `dir`. */
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice);

@@ -81,24 +81,11 @@ static size_t bytes_of(const gw_past_step *step) {
     return LEAST_BYTES + strlen(step->report);
 }
 
-static void put_real(gw_writer *w, double value) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    gw_put_u64(w, bits);
-}
-
-static double get_real(gw_reader *r) {
-    uint64_t bits = gw_get_u64(r);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 static void put_step(gw_writer *w, const gw_past_step *step) {
     gw_put_u64(w, step->step);
     gw_put_u8(w, (uint8_t)(step->evaluates | step->evaluated << 1));
-    put_real(w, step->time);
-    put_real(w, step->ms);
+    gw_put_f64(w, step->time);
+    gw_put_f64(w, step->ms);
     gw_put_u32(w, step->members);
     gw_put_u32(w, step->shards);
     gw_put_u64(w, step->fingerprint);
@@ -138,8 +125,8 @@ bool gw_history_read(gw_reader *reader, gw_past_step *step) {
     uint8_t flags = gw_get_u8(reader);
     step->evaluates = flags & 1;
     step->evaluated = flags >> 1 & 1;
-    step->time = get_real(reader);
-    step->ms = get_real(reader);
+    step->time = gw_get_f64(reader);
+    step->ms = gw_get_f64(reader);
     step->members = gw_get_u32(reader);
     step->shards = gw_get_u32(reader);
     step->fingerprint = gw_get_u64(reader);

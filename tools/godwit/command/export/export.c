@@ -92,11 +92,7 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         a->to = arg;
         return 0;
     case KEY_JOB:
-        a->choice.job = gw_checkpoint_job_digits(arg);
-        if (a->choice.job == NULL)
-            argp_error(state,
-                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
-                       arg);
+        a->choice.job = gw_checkpoint_job_of_option(state, arg);
         return 0;
     case KEY_BEST:
         a->choice.best = true;

@@ -63,11 +63,7 @@ static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
         a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
     case KEY_JOB:
-        a->choice.job = gw_checkpoint_job_digits(arg);
-        if (a->choice.job == NULL)
-            argp_error(state,
-                       "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
-                       arg);
+        a->choice.job = gw_checkpoint_job_of_option(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         if (a->path != NULL)

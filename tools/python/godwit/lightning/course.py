@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -212,25 +212,18 @@ class Course:
 
     def _take_epoch(self) -> Dict[str, float]:
         """The values of an epoch that ends."""
-        logged: Dict[str, float] = {}
-        for entry in self._trainer.recorder.entries.values():
-            if entry.hook == "training_step" and entry.on_epoch:
-                if entry.metric:
-                    value = self._compute(self._metric(entry.metric).object, entry.name)
-                elif entry.key in self.epoch_sums:
-                    sums = self.epoch_sums[entry.key]
-                    value = logs.mean_of(entry, (sums[0], sums[1]))
-                else:
-                    continue
-                self._know(entry, value, False)
-                if entry.logger:
-                    logged[entry.forked(False)] = value
-        return logged
+        entries = [e for e in self._trainer.recorder.entries.values() if e.hook == "training_step"]
+        return self._take(entries, {key: (sums[0], sums[1]) for key, sums in self.epoch_sums.items()})
 
     def _take_validation(self, totals: Totals) -> Dict[str, float]:
+        """The values of a validation that ends."""
+        return self._take([e for e in self._trainer.recorder.entries.values() if "validation" in e.hook], totals)
+
+    def _take(self, entries: Sequence[logs.Entry], totals: Totals) -> Dict[str, float]:
+        """Computes what is logged at the end, of metrics or of totals, and returns what loggers get of it."""
         logged: Dict[str, float] = {}
-        for entry in self._trainer.recorder.entries.values():
-            if "validation" not in entry.hook or not entry.on_epoch:
+        for entry in entries:
+            if not entry.on_epoch:
                 continue
             if entry.metric:
                 value = self._compute(self._metric(entry.metric).object, entry.name)
