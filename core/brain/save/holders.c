@@ -7,6 +7,7 @@
 #include "core/base/assert.h"
 #include "core/brain/members/contacts.h"
 #include "core/brain/outbox.h"
+#include "core/brain/save/kept.h"
 #include "core/brain/self.h"
 #include "core/brain/state.h"
 #include "core/state/placement.h"
@@ -134,14 +135,8 @@ gw_checkpoint_ref gw_holders_newest(const gw_peer *p) {
     return newest;
 }
 
-static const gw_checkpoint_ref *newest_kept(const gw_peer *p) {
-    for (uint32_t i = p->save.kept_count; i-- > 0;)
-        if (p->save.kept[i].step == p->save.saved_step) return &p->save.kept[i];
-    return NULL;
-}
-
 void gw_holders_consider(gw_peer *p) {
-    const gw_checkpoint_ref *known = newest_kept(p);
+    const gw_checkpoint_ref *known = gw_kept_newest(p);
     char text[GW_HOLDERS_TEXT];
     bool ends = p->phase == GW_AT_ENDING || p->save.end_sent;
     if (p->now < p->save.holders_due_ns || known == NULL || ends || p->phase == GW_AT_FROZEN) return;

@@ -342,7 +342,8 @@ static bool spawn(program *job, program_process *p, int tie, int output, gw_err 
                           .oom_score = OOM_SCORE};
     bool good = program_keeper_spawn(job->keeper, &how, &p->process, err);
     close(nothing);
-    return good || (job->command.file == job->file ? false : gw_fail_in(err, "--python"));
+    bool python = job->command.file != job->file;
+    return good || (python && gw_fail_in(err, "--python"));
 }
 
 /* Has the template fork the process; a template that has died is replaced first. */
