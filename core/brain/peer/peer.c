@@ -15,7 +15,6 @@
 #include "core/brain/record.h"
 #include "core/brain/save/checkpoint.h"
 #include "core/brain/save/deadlines.h"
-#include "core/brain/save/holders.h"
 #include "core/brain/save/job_end.h"
 #include "core/brain/save/kept.h"
 #include "core/brain/save/leave.h"
@@ -441,9 +440,9 @@ static void consider_leaving(gw_peer *p) {
 }
 
 /* What a peer does as time passes, in this order. Each may end it. */
-static void (*const on_its_own[])(gw_peer *p) = {
-    gw_steps_consider, gw_saves_consider, consider_leaving,  consider_deadlines, gw_install_consider,
-    gw_links_consider, gw_views_consider, gw_admit_consider, gw_holders_consider};
+static void (*const on_its_own[])(gw_peer *p) = {gw_steps_consider,  gw_saves_consider,   consider_leaving,
+                                                 consider_deadlines, gw_install_consider, gw_links_consider,
+                                                 gw_views_consider,  gw_admit_consider,   gw_kept_consider};
 
 void gw_peer_step(gw_peer *p, const gw_event *event, uint64_t now_ns, gw_actions *actions) {
     GW_ASSERT(now_ns > 0 && now_ns >= p->now && p->actions == NULL);

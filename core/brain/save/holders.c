@@ -6,9 +6,6 @@
 
 #include "core/base/assert.h"
 #include "core/brain/members/contacts.h"
-#include "core/brain/outbox.h"
-#include "core/brain/save/kept.h"
-#include "core/brain/self.h"
 #include "core/brain/state.h"
 #include "core/state/placement.h"
 
@@ -16,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { LOOK_MS = 1000 }; /* between two looks at who is gone */
 
 static const gw_holders *find(const gw_peer *p, const gw_hash *root) {
     for (uint32_t i = 0; i < p->save.holders_count; i++)
@@ -133,21 +128,6 @@ gw_checkpoint_ref gw_holders_newest(const gw_peer *p) {
             newest = (gw_checkpoint_ref){.step = contact->checkpoint_step};
     }
     return newest;
-}
-
-void gw_holders_consider(gw_peer *p) {
-    const gw_checkpoint_ref *known = gw_kept_newest(p);
-    char text[GW_HOLDERS_TEXT];
-    bool ends = p->phase == GW_AT_ENDING || p->save.end_sent;
-    if (p->now < p->save.holders_due_ns || known == NULL || ends || p->phase == GW_AT_FROZEN) return;
-    p->save.holders_due_ns = p->now + gw_peer_ms(p, LOOK_MS);
-    bool away = !gw_holders_live(p, known);
-    if (away && !p->save.away_logged)
-        gw_peer_say(p, GW_WARN,
-                    "no peer that is here has all of the checkpoint of step %" PRIu64
-                    ", the newest: peers that are gone have the rest. %s",
-                    known->step, gw_holders_unsaved(p, text));
-    p->save.away_logged = away;
 }
 
 const char *gw_holders_unsaved(const gw_peer *p, char text[GW_HOLDERS_TEXT]) {

@@ -11,8 +11,6 @@ bool gw_holders_live(const gw_peer *p, const gw_checkpoint_ref *one);
 /* The newest checkpoint that the peers which live have as a whole, as far as this peer knows; step 0:
  * none. The root is zero where only the step is known. */
 gw_checkpoint_ref gw_holders_newest(const gw_peer *p);
-/* Warns once where peers that are gone have the newest complete checkpoint, or a part of it. */
-void gw_holders_consider(gw_peer *p);
 /* Writes how much of this peer's state is in no checkpoint that could be loaded now, as a whole sentence
  * without its full stop, below GW_HOLDERS_TEXT bytes. Returns `text`. */
 enum { GW_HOLDERS_TEXT = 200 };

@@ -7,10 +7,14 @@
 #include "core/brain/outbox.h"
 #include "core/brain/record.h"
 #include "core/brain/save/holders.h"
+#include "core/brain/self.h"
 #include "core/brain/state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { LOOK_MS = 1000 }; /* between two looks at who is gone */
 
 /* Whole checkpoints. */
 
@@ -29,6 +33,21 @@ const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p) {
         if (p->save.kept[i].step == p->save.saved_step) return &p->save.kept[i];
     GW_ASSERT(p->save.saved_step == UINT64_MAX);
     return NULL;
+}
+
+void gw_kept_consider(gw_peer *p) {
+    const gw_checkpoint_ref *known = gw_kept_newest(p);
+    char text[GW_HOLDERS_TEXT];
+    bool ends = p->phase == GW_AT_ENDING || p->save.end_sent;
+    if (p->now < p->save.holders_due_ns || known == NULL || ends || p->phase == GW_AT_FROZEN) return;
+    p->save.holders_due_ns = p->now + gw_peer_ms(p, LOOK_MS);
+    bool away = !gw_holders_live(p, known);
+    if (away && !p->save.away_logged)
+        gw_peer_say(p, GW_WARN,
+                    "no peer that is here has all of the checkpoint of step %" PRIu64
+                    ", the newest: peers that are gone have the rest. %s",
+                    known->step, gw_holders_unsaved(p, text));
+    p->save.away_logged = away;
 }
 
 static void keep_no_more(gw_peer *p, uint32_t at) {

@@ -7,6 +7,8 @@
 uint64_t gw_kept_epoch(const gw_peer *p, uint64_t epoch);
 /* The newest checkpoint that is known to be whole, or NULL. */
 const gw_checkpoint_ref *gw_kept_newest(const gw_peer *p);
+/* Warns once where peers that are gone have the newest complete checkpoint, or a part of it. */
+void gw_kept_consider(gw_peer *p);
 /* Whether that checkpoint is in the lineage of the state that this peer holds, or holds next. With float sums
  * it may be in another. */
 bool gw_kept_knows_lineage(const gw_peer *p);
