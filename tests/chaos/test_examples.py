@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.realpath(os.path.join(HERE, "..", ".."))
@@ -34,10 +35,18 @@ class Examples(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("there is no example bits.py", done.stdout)
 
-    def test_a_job_that_ends_before_it_was_disturbed_is_no_success(self):
-        done = run("--kills", "20", "--updates", "1", "logistic.c")
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("it needs more --updates", done.stdout)
+    def test_a_job_that_ends_before_it_was_disturbed_is_begun_anew_with_more_updates(self):
+        tried = []
+
+        def judge_once(_name, _options, doubled):
+            tried.append(doubled)
+            if doubled < 2:
+                raise examples.TooShort
+            return False
+
+        with mock.patch.object(examples, "judge_once", judge_once):
+            self.assertFalse(examples.judge("logistic.c", examples.options_of([])))
+        self.assertEqual(tried, [0, 1, 2])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ The state of each example has one hash, and its exported model has the same byte
 
   --kills N      how often a process is killed in a run (default 100): one in five is a peer, the others are workers
   --seed K       decides which process is killed, and when (default 1)
-  --updates N    updates of an example (default: as many as it needs to be killed so often)
+  --updates N    updates of an example at first (default: as many as most machines need to kill so often); a job that is
+                 done before it was disturbed is begun anew with twice as many, up to six times
   --python FILE  the Python of the examples (default python3)
   --binary PATH  the program (default build/godwit)
 
@@ -40,6 +41,11 @@ PATIENCE_S = 600
 MOST_S = 0.1  # a kill waits for its step, and then for so long at most
 JOINS_AT, STOPS_AT = 0.4, 0.6  # parts of the kills and of the steps
 STOP_S = 20  # in which a peer that runs has stopped
+DOUBLINGS = 6  # of the updates, where a job is done too early
+
+
+class TooShort(Trouble):
+    """A job was done before it was disturbed as it should be."""
 
 
 def write_text(folder):
@@ -109,7 +115,7 @@ class Home(Here):
 class Run:
     """One example with its files."""
 
-    def __init__(self, name, options, folder):
+    def __init__(self, name, options, folder, doubled):
         self.example, self.options, self.folder = KNOWN[name], options, folder
         binary = os.path.abspath(options.binary)
         self.binary = binary
@@ -118,7 +124,7 @@ class Run:
         if not self.is_script:
             self.program = os.path.join(os.path.dirname(binary), name.removesuffix(".c"))
         data = [self.example.data(folder)] if self.example.data else []
-        self.arguments = [*data, str(options.updates or self.example.updates), *map(str, self.example.more)]
+        self.arguments = [*data, str((options.updates or self.example.updates) << doubled), *map(str, self.example.more)]
         clean = {key: value for key, value in os.environ.items() if not key.startswith("GODWIT_")}
         self.environment = {**clean, "PYTHONPATH": os.path.join(SOURCE, "tools", "python"), "GODWIT": binary,
                             "OUTPUT": os.path.join(folder, "saved")}  # fmt: skip
@@ -185,7 +191,7 @@ class Run:
         """A peer that has ended although nobody killed it is a fault of its own."""
         for peer in flock.peers:
             if peer.ended == 0 and peer.done:
-                raise Trouble("the job was done before its processes were killed so often: it needs more --updates")
+                raise TooShort("the job was done before its processes were killed so often: it needs more --updates")
             if peer.ended is not None:
                 raise Trouble(f"peer {peer.number} has ended by itself with {peer.ended}:\n{peer.errors}")
 
@@ -233,7 +239,7 @@ class Run:
         for peer in flock.living():
             peer.kill()
         if any(p.done and p.done["outcome"] == "done" for p in flock.peers):
-            raise Trouble("the job was done before it was stopped: it needs more --updates")
+            raise TooShort("the job was done before it was stopped: it needs more --updates")
         return sorted(flock.peers, key=lambda p: p.done is None)[:2]
 
 
@@ -249,9 +255,16 @@ def descendants(pid):
 
 
 def judge(name, options):
-    """Runs one example in all ways. Returns whether it has one hash and one model."""
+    """Runs one example in all ways, with as many updates as that takes. Returns whether it has one hash and one model."""
+    for doubled in range(DOUBLINGS):
+        with contextlib.suppress(TooShort):
+            return judge_once(name, options, doubled)
+    return judge_once(name, options, DOUBLINGS)
+
+
+def judge_once(name, options, doubled):
     with tempfile.TemporaryDirectory(prefix="godwit-examples-") as folder:
-        run = Run(name, options, folder)
+        run = Run(name, options, folder, doubled)
         began = time.monotonic()
         state, steps, model = run.undisturbed(1)
         found = {"1 worker": (state, model)}
