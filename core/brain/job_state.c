@@ -27,7 +27,9 @@ void gw_job_state_set_end(gw_peer *p, uint64_t step, bool ended, bool stopped) {
 }
 
 void gw_job_state_set_best(gw_peer *p, const gw_best *best) {
+    const gw_checkpoint_ref former = p->state.best.kept;
     p->state.best = best != NULL && p->config.best.on ? *best : (gw_best){0};
+    if (!p->config.fast) gw_best_note_checkpoint(&p->state.best, &former);
 }
 
 void gw_job_state_adopt_best(gw_peer *p, int64_t word) {

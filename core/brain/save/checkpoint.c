@@ -174,7 +174,7 @@ void gw_saves_open(gw_peer *p, bool final) {
         (gw_save){.active = true, .final = final, .step = p->state.step, .fingerprint = p->state.fingerprint};
     s->best = p->state.best;
     s->holds = !final && gw_job_state_is_unsaved_best(p);
-    s->looks = final || leaves || p->save.step_given_up;
+    s->looks = final || leaves || s->holds || p->save.step_given_up;
     s->deadline_ns = UINT64_MAX;
     if (gw_peer_is_leader(p) && !final && !leaves)
         s->deadline_ns = p->now + gw_peer_ms(p, (uint64_t)SAVE_LASTS_MS << p->save.late_saves);
@@ -579,9 +579,9 @@ static void say_stored_to_leader(gw_peer *p) {
 }
 
 /* Notes the hashes of the chunks that this peer has stored; without hashes it has stored none. A state that
- * has changed in memory since it was made would show in the next step. If there is none, after the final
- * state or where the last peer leaves, the state is checked now, after it was hashed, so that what was hashed
- * is sound. */
+ * has changed in memory since it was made would show in the next step. If no step ends before the checkpoint is
+ * recorded, as with the final state, the best one or where the last peer leaves, the state is checked now,
+ * after it was hashed, so that what was hashed is sound. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save.open;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
