@@ -183,6 +183,7 @@ static bool refuse_format(const char *path, const uint8_t bytes[LENGTH_BYTES], u
     /* torch.save writes a zip archive; earlier versions wrote a stream of pickles (protocol 2 or later) */
     if (memcmp(bytes, "PK\3\4", 4) == 0 || (bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5))
         return refuse_pickle(path, err);
+    if (length > HEADER_MOST) return gw_fail(err, GW_E_INVALID, "%s is no safetensors file", path);
     return gw_fail(err, GW_E_CORRUPT,
                    "%s is no safetensors file, or was cut off: its header should have %llu bytes, and %llu "
                    "are left",
@@ -332,12 +333,15 @@ static bool is_folder(const char *path) {
 }
 
 bool gw_safetensors_is_folder(const char *path) {
+    return is_folder(path) && (is_there(path, "config.json") || is_there(path, "adapter_config.json") ||
+                               gw_safetensors_has_weights(path));
+}
+
+bool gw_safetensors_has_weights(const char *folder) {
     struct dirent **found;
-    if (!is_folder(path)) return false;
     for (int i = 0; i < WEIGHTS; i++)
-        if (is_there(path, weights[i])) return true;
-    if (is_there(path, "config.json") || is_there(path, "adapter_config.json")) return true;
-    int count = scandir(path, &found, is_safetensors, alphasort);
+        if (is_there(folder, weights[i])) return true;
+    int count = scandir(folder, &found, is_safetensors, alphasort);
     for (int i = 0; i < count; i++) free(found[i]);
     if (count >= 0) free((void *)found);
     return count > 0;

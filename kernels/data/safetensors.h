@@ -56,6 +56,8 @@ void gw_safetensors_close(gw_safetensors *file);
 /* Whether `path` is a folder with a model in it as Hugging Face's libraries save one: a config.json, or
  * weights in some format, which gw_safetensors_begin need not be able to read. */
 bool gw_safetensors_is_folder(const char *path);
+/* Whether weights in some format are in a folder: many programs have a config.json. */
+bool gw_safetensors_has_weights(const char *folder);
 
 /* Makes, in memory, the file of these tensors (with dtype and size set), in this order and without notes, as
  * gw_safetensors_open opens it. The tensors' bytes must stay valid until it is closed.

@@ -230,7 +230,7 @@ Test(cli, the_usage_line_has_the_job_where_it_must_be) {
     cr_expect_eq(strncmp(godwit("run digits -h").out, digits, strlen(digits)), 0);
     cr_expect_eq(godwit("status -h").code, 0);
     cr_expect_eq(godwit("bench -h").code, 0);
-    cr_expect_eq(godwit("generate /nonexistent --prompt -h").code, 1, "it is a prompt");
+    cr_expect_eq(godwit("generate /nonexistent --prompt -h").code, 2, "it is a prompt");
     cr_expect_not_null(strstr(godwit("status -d -h").err, "no peer runs in -h"));
     cr_expect_eq(strncmp(godwit("run digits --help").out, digits, strlen(digits)), 0);
     refused("run digits --no-such-option", "godwit run digits: unrecognized option '--no-such-option'");
@@ -248,6 +248,11 @@ Test(cli, what_was_meant_is_named) {
     refused("run digits --port=7117", "unrecognized option '--port': did you mean '--listen'?");
     refused("status --dri x", "godwit status: unrecognized option '--dri': did you mean '--dir'?");
     refused("sim --sede 1", "unrecognized option '--sede': did you mean '--seed'?");
+    refused("generate --length 3 x", "unrecognized option '--length': did you mean '--tokens'?");
+    refused("status --from x:1",
+            "unrecognized option '--from'\nTry 'godwit status --help' for the options.\n");
+    refused("inspect x --step", "option '--step' needs a value\nTry 'godwit inspect --help'");
+    refused("inspect x --step one", "Try 'godwit inspect --help'");
     refused("run digits --dir --peesr --no-such-option", "unrecognized option '--no-such-option'");
 }
 
@@ -436,6 +441,25 @@ Test(cli, nonsense_is_refused_by_name) {
     refused("keygen -", "a key is not written to standard output");
     cr_expect_eq(shell("keygen '' 2>&1 | grep -q 'FILE: the name is empty'"), 0);
     refused("help fly", "'fly'");
+}
+
+/* A supervisor does not start a command again that names what is not there. */
+Test(cli, what_is_named_and_missing_is_an_error_of_the_command_line) {
+    cr_assert_eq(chdir(folder()), 0);
+    refused("inspect nosuch", "inspect: nosuch: No such file or directory");
+    refused("export nosuch", "nosuch: No such file or directory");
+    refused("generate nosuch", "nosuch: No such file or directory");
+    refused("prune nosuch", "nosuch: No such file or directory");
+    refused("plot nothere.csv", "there is no file nothere.csv");
+    refused("tokenize nothere.txt --tokenizer nodir --to x.bin", "nothere.txt");
+    refused("run nojob.py", "godwit run nojob.py: the program nojob.py cannot be read: No such file");
+    refused("check nosuch.py", "the program nosuch.py cannot be read: No such file");
+    cr_assert_eq(shell("keygen text.txt"), 0);
+    refused("plot text.txt", "text.txt");
+    refused("run gpt --data trian.txt", "godwit run gpt: --data: there is no file trian.txt");
+    refused("run gpt --data text.txt --init nodir", "--init: there is no file nodir");
+    refused("run gpt --data text.txt --init text.txt --quiet", "text.txt is no safetensors file");
+    refused("export text.txt", "text.txt is a file: give the directory of a peer");
 }
 
 Test(cli, run_names_the_option_that_is_wrong) {

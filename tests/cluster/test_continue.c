@@ -179,8 +179,7 @@ Test(continue_run, the_value_names_what_it_means_and_is_looked_at) {
     lab_state(l, branch, "done");
     cr_expect_eq(lab_number(lab_last(branch, "continue"), "step"), 18);
     expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --continue=nodir", "there is no directory nodir");
-    expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --continue=@zz:18",
-                   "'@zz:18' is neither @STEP nor");
+    expect_refused(l, "one", DIGITS " --epochs 8 --lr 0.02 --continue=@zz:18", "'@zz:18' is none of @STEP");
     expect_refused(
         l, "one", DIGITS " --epochs 8 --lr 0.02",
         named(parent, "was begun by --continue, from step 18 of job ", ", and differs in nothing", part));

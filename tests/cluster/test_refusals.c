@@ -319,7 +319,7 @@ Test(refusals, directory_in_use) {
     char pid[32];
     snprintf(pid, sizeof pid, "%d", (int)first->pid);
     expect_stderr(second, pid);
-    cr_expect_eq(strncmp(second->stderr_text, "godwit: /", 9), 0,
+    cr_expect_eq(strncmp(second->stderr_text, "godwit run synthetic: /", 23), 0,
                  "no name of a part of the source is before it: %s", second->stderr_text);
     lab_stop_alike(l, &first, 1, ENDLESS);
     lab_close(l);

@@ -287,7 +287,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == 't') {
         o->transport = argument;
         if (gw_fabric_kinds(argument, &o->kinds)) return 0;
-        argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
+        gw_argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
         return EINVAL;
     }
     switch (key) {

@@ -157,7 +157,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case 't':
         if (gw_fabric_kinds(argument, &o->kinds)) return 0;
-        argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
+        gw_argp_error(state, "--transport: '%s' is none of tcp, shm, rdma and auto", argument);
         return EINVAL;
     case 'b':
         o->bytes = (uint32_t)gw_number_of_option(state, "--bytes", argument, 1, GW_RAIL_PAYLOAD);

@@ -152,7 +152,7 @@ _godwit_table() {
         kinds[--tokenizer]='dir'
         ;;
     inspect)
-        offered+=' --cluster= --from= --job= --json -j --key= --step= --tensors --help --usage'
+        offered+=' --best --cluster= --from= --job= --json -j --key= --step= --tensors --help --usage'
         kinds[--cluster]='any'
         kinds[--from]='any'
         kinds[--job]='any'

@@ -156,6 +156,7 @@ complete -c godwit -n '__godwit_is generate' -s '?' -l help -d 'Print the option
 complete -c godwit -n '__godwit_is generate' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is inspect' -F
+complete -c godwit -n '__godwit_is inspect' -l best -d 'Show the checkpoint of the best evaluation, which godwit run --keep-best has recorded'
 complete -c godwit -n '__godwit_is inspect' -l cluster -x -d 'With --from: the name of the peer\'s cluster, as godwit-run 1 has it'
 complete -c godwit -n '__godwit_is inspect' -l from -x -d 'Ask the running peer that listens on HOST:PORT, its --listen, for what is not in the directories, or for all of it where none is given'
 complete -c godwit -n '__godwit_is inspect' -l job -x -d 'Take the job whose id begins with HEX'

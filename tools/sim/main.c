@@ -120,16 +120,16 @@ static void seeds(struct argp_state *state, const char *text, arguments *a) {
                 gw_number_read(first, 0, most_seed, &a->first) &&
                 gw_number_read(last, a->first, most_seed, &a->last);
     if (!read)
-        argp_error(state,
-                   "--seeds: '%s' is not A..B, two whole numbers up to %" PRIu64 ", the lower one first",
-                   text, most_seed);
+        gw_argp_error(state,
+                      "--seeds: '%s' is not A..B, two whole numbers up to %" PRIu64 ", the lower one first",
+                      text, most_seed);
 }
 
 /* Whether an option with two values has the second one. */
 static bool is_second(struct argp_state *state, const char *option, const char *text, const char *first,
                       const char *second) {
     bool is = strcmp(text, second) == 0;
-    if (!is && strcmp(text, first) != 0) argp_error(state, "%s is %s or %s", option, first, second);
+    if (!is && strcmp(text, first) != 0) gw_argp_error(state, "%s is %s or %s", option, first, second);
     return is;
 }
 
@@ -153,8 +153,8 @@ static void forks(struct argp_state *state, const char *text, arguments *a) {
         !fork_number(attempts, 1, GW_FORKS_ATTEMPTS, &size->attempts) ||
         !fork_number(restarts, 0, MOST_RESTARTS, &size->restarts) ||
         !fork_number(shared, 0, size->attempts - 1, &size->shared))
-        argp_error(state, "--forks %s: not PEERSxPROPOSALS[+RESTARTS][=SHARED], at most %dx%d=%d", text,
-                   GW_FORKS_PEERS, GW_FORKS_ATTEMPTS, GW_FORKS_ATTEMPTS - 1);
+        gw_argp_error(state, "--forks %s: not PEERSxPROPOSALS[+RESTARTS][=SHARED], at most %dx%d=%d", text,
+                      GW_FORKS_PEERS, GW_FORKS_ATTEMPTS, GW_FORKS_ATTEMPTS - 1);
 }
 
 static gw_forks_without rule(struct argp_state *state, const char *text) {
@@ -167,7 +167,7 @@ static gw_forks_without rule(struct argp_state *state, const char *text) {
         snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "",
                  gw_forks_rule_name((gw_forks_without)one));
     }
-    argp_error(state, "--without: '%s' is not one of %s", text, known);
+    gw_argp_error(state, "--without: '%s' is not one of %s", text, known);
     return GW_FORKS_WITH_ALL;
 }
 
@@ -175,13 +175,13 @@ static gw_forks_without rule(struct argp_state *state, const char *text) {
 static void refuse_others(struct argp_state *state, const arguments *a, const char *what,
                           const char *const *accepted) {
     gw_sim_options given = a->run;
-    if (a->of_runs != NULL) argp_error(state, "%s cannot be combined with %s", a->of_runs, what);
+    if (a->of_runs != NULL) gw_argp_error(state, "%s cannot be combined with %s", a->of_runs, what);
     for (uint32_t i = 0; i < gw_sim_option_count; i++) {
         const gw_sim_option *option = &gw_sim_option_table[i];
         bool is_accepted = *gw_sim_option_value(&given, option) == GW_SIM_UNSET;
         for (const char *const *one = accepted; *one != NULL && !is_accepted; one++)
             is_accepted = strcmp(option->name, *one) == 0;
-        if (!is_accepted) argp_error(state, "--%s cannot be combined with %s", option->name, what);
+        if (!is_accepted) gw_argp_error(state, "--%s cannot be combined with %s", option->name, what);
     }
 }
 
@@ -194,11 +194,11 @@ static bool has_cuts(const gw_sim_options *o) {
 }
 
 static void check_seeds(struct argp_state *state, const arguments *a) {
-    if (a->one && a->several) argp_error(state, "--seed cannot be combined with --seeds");
-    if (a->shrink && a->first != a->last) argp_error(state, "--shrink works on one seed: give --seed");
+    if (a->one && a->several) gw_argp_error(state, "--seed cannot be combined with --seeds");
+    if (a->shrink && a->first != a->last) gw_argp_error(state, "--shrink works on one seed: give --seed");
     if (a->several && a->minutes != 0)
-        argp_error(state, "--seeds cannot be combined with --minutes: give the first seed with --seed");
-    if (a->jobs != 0 && a->minutes == 0) argp_error(state, "--jobs needs --minutes: give that too");
+        gw_argp_error(state, "--seeds cannot be combined with --minutes: give the first seed with --seed");
+    if (a->jobs != 0 && a->minutes == 0) gw_argp_error(state, "--jobs needs --minutes: give that too");
 }
 
 /* Refuses options that a simulated run would ignore. */
@@ -206,15 +206,18 @@ static void check_run(struct argp_state *state, const arguments *a) {
     const gw_sim_options *o = &a->run;
     bool of_a_core = given_or(o->stay_permille, 0) != 0 || given_or(o->force, 0) != 0;
     if (given_or(o->fast, 0) != 0 && o->majority == 0)
-        argp_error(state, "--reduce fast needs --quorum majority: it cannot be combined with --quorum any");
+        gw_argp_error(state,
+                      "--reduce fast needs --quorum majority: it cannot be combined with --quorum any");
     if (given_or(o->flip_ms, 0) != 0 && given_or(o->verify_permille, 0) == 0)
-        argp_error(state, "--flip-ms needs --verify above 0: give that too");
-    if (of_a_core && o->core == 0) argp_error(state, "--stay and --force cannot be combined with --core 0");
+        gw_argp_error(state, "--flip-ms needs --verify above 0: give that too");
+    if (of_a_core && o->core == 0)
+        gw_argp_error(state, "--stay and --force cannot be combined with --core 0");
     if (given_or(o->force, 0) != 0 && o->majority == 0)
-        argp_error(state, "--force needs --quorum majority: it cannot be combined with --quorum any");
+        gw_argp_error(state, "--force needs --quorum majority: it cannot be combined with --quorum any");
     if (o->core != GW_SIM_UNSET && o->peers != GW_SIM_UNSET && o->core != 0 && o->core >= o->peers)
-        argp_error(state, "--core %u: it must be less than --peers %u, so that some peers are gone for good",
-                   o->core, o->peers);
+        gw_argp_error(state,
+                      "--core %u: it must be less than --peers %u, so that some peers are gone for good",
+                      o->core, o->peers);
 }
 
 static void check_together(struct argp_state *state, const arguments *a) {
@@ -225,16 +228,18 @@ static void check_together(struct argp_state *state, const arguments *a) {
     check_seeds(state, a);
     check_run(state, a);
     if (a->without != GW_FORKS_WITH_ALL && a->forks.peers == 0)
-        argp_error(state, "--without needs --forks: give that too");
-    if (a->forks.peers != 0 && a->gossip != 0) argp_error(state, "--forks cannot be combined with --gossip");
+        gw_argp_error(state, "--without needs --forks: give that too");
+    if (a->forks.peers != 0 && a->gossip != 0)
+        gw_argp_error(state, "--forks cannot be combined with --gossip");
     if (a->forks.peers != 0) refuse_others(state, a, "--forks", none);
     if (a->gossip == 0) return;
     refuse_others(state, a, "--gossip", of_gossip);
     if (given_or(a->run.flap_permille, 0) != 0 && given_or(a->run.partition_ms, 0) == 0)
-        argp_error(state, "--gossip: --flap needs --partition-ms: give that too");
+        gw_argp_error(state, "--gossip: --flap needs --partition-ms: give that too");
     if (a->run.fault_ms != GW_SIM_UNSET && !has_cuts(&a->run))
-        argp_error(state, "--gossip: --fault-ms needs a kind of cut: give one of --partition-ms, --blind-ms "
-                          "and --clog-ms too");
+        gw_argp_error(state,
+                      "--gossip: --fault-ms needs a kind of cut: give one of --partition-ms, --blind-ms "
+                      "and --clog-ms too");
 }
 
 /* Notes an option about simulated runs. */
@@ -307,7 +312,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         a->keep_going = true;
         break;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", text);
+        gw_argp_error(state, "unexpected argument '%s'", text);
         break;
     case ARGP_KEY_END:
         check_together(state, a);

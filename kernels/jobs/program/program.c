@@ -38,10 +38,11 @@ static bool read_params(const gw_params *params, program *job, gw_err *err) {
         return gw_fail(err, GW_E_USAGE, "--program: name a Python script or an executable file");
     struct stat status;
     if (stat(job->file, &status) != 0 || access(job->file, R_OK) != 0)
-        return gw_fail_errno(err, errno, "--program: %s cannot be read", job->file);
+        return gw_fail(err, errno == ENOENT || errno == ENOTDIR || errno == EACCES ? GW_E_USAGE : GW_E_IO,
+                       "the program %s cannot be read: %s", job->file, strerror(errno));
     if (!S_ISREG(status.st_mode))
-        return gw_fail(err, GW_E_USAGE, "--program: %s is no file: name a Python script or a program",
-                       job->file);
+        return gw_fail(err, GW_E_USAGE,
+                       "the program %s is no file: name a Python script or an executable file", job->file);
     if (!gw_param_integer(params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err) ||
         !gw_param_integer(params, "seed", 0, INT64_MAX, false, &seed, err))
         return false;

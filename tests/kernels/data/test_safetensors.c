@@ -112,7 +112,8 @@ Test(safetensors, damage_is_refused_with_the_reason) {
     gw_safetensors_close(&file);
     refuse(GOOD, 15, 0, "outside the file's 15 bytes");
     refuse(GOOD, 16, 1000, "should have 1000 bytes");
-    refuse(GOOD, 16, UINT64_MAX, "was cut off");
+    refuse(GOOD, 16, UINT64_MAX, "is no safetensors file");
+    refuse(GOOD, 16, 1000, "was cut off");
     refuse(GOOD, 16, 20, "damaged: its header");
     refuse("[1]", 16, 0, "no object");
     refuse("{\"a\":3}", 16, 0, "no dtype");

@@ -217,6 +217,22 @@ Test(export, weights_are_written_without_their_moments) {
     cr_expect_not(there("none"));
 }
 
+/* A file that is called as one of another format, and a directory of a peer, stay what they are. */
+Test(export, a_name_or_a_place_that_misleads_is_refused) {
+    const uint8_t *where[TENSORS];
+    free(save_step(3, where));
+    cr_expect_eq(export("--to out.gguf"), 2);
+    EXPECT_SAID("call it out.safetensors, or name a folder (out/). Other programs make that format");
+    cr_expect_eq(export("--to v1.2.bin --force"), 2);
+    EXPECT_SAID("call it v1.2.safetensors");
+    cr_expect_not(there("out.gguf") || there("v1.2.bin"));
+    cr_expect_eq(export("--to v1.2"), 0, "%s", said);
+    scratch_write_text("godwit-directory", "");
+    cr_expect_eq(export(""), 2);
+    EXPECT_SAID(". is a directory of Godwit, which keeps nothing else there: name another folder by --to");
+    cr_expect_not(there("model.safetensors"));
+}
+
 /* The file's metadata are under that name. */
 Test(export, a_tensor_that_no_file_can_name_is_refused) {
     static const gw_tensor two[] = {
@@ -311,7 +327,7 @@ Test(export, folders_are_filled_and_made) {
     EXPECT_SAID("new/model.safetensors: 8 tensors");
     cr_assert_eq(export("--to deep/er/"), 1);
     EXPECT_SAID("cannot make the folder deep/er/");
-    cr_assert_eq(export("--to none/ --step 4"), 1);
+    cr_assert_eq(export("--to none/ --step 4"), 2);
     EXPECT_SAID("there is no checkpoint of step 4");
     cr_expect_not(there("none"));
 }
@@ -564,7 +580,7 @@ Test(export, what_has_no_tokenizer_is_given_none) {
     EXPECT_SAID("--tokenizer goes along with a gpt; this is a checkpoint of the job mixture");
     cr_expect_not(there("hf"));
     save_gpt(); /* which was saved later */
-    cr_assert_eq(export("--to hf/ --tokenizer nowhere"), 1);
+    cr_assert_eq(export("--to hf/ --tokenizer nowhere"), 2);
     EXPECT_SAID("--tokenizer: there is no file nowhere/vocab.json");
     EXPECT_SAID(
         "took job 08000000 (gpt), which was saved last; choose another with --job: 07000000 (mixture)");

@@ -116,7 +116,7 @@ Test(model, that_was_deleted_is_not_blamed_on_peers_that_are_missing) {
     gw_err err;
     advances = 1;
     cr_assert_not(read_model(20, "test", &model, &err));
-    cr_assert(err.code == GW_E_NOTFOUND &&
+    cr_assert(err.code == GW_E_USAGE &&
                   strstr(err.text, "no checkpoint of step 20; there are those of the steps 40, 30") != NULL,
               "%s", err.text);
     advances = UINT32_MAX;

@@ -66,17 +66,18 @@ static error_t parse_check(int key, char *arg, struct argp_state *state) {
     }
     switch (key) {
     case PYTHON:
-        if (arg[0] == '\0') argp_error(state, "--python: the name is empty");
+        if (arg[0] == '\0') gw_argp_error(state, "--python: the name is empty");
         o->python = arg;
         return 0;
     case ARGP_KEY_ARG:
-        if (!gw_program_is_script(arg)) argp_error(state, "'%s' is no Python program: give a FILE.py", arg);
+        if (!gw_program_is_script(arg))
+            gw_argp_error(state, "'%s' is no Python program: give a FILE.py", arg);
         o->file = arg;
         o->arguments = &state->argv[state->next];
         state->next = state->argc;
         return 0;
     case ARGP_KEY_END:
-        if (o->file == NULL) argp_error(state, "give the FILE.py to check");
+        if (o->file == NULL) gw_argp_error(state, "give the FILE.py to check");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -123,6 +124,10 @@ int gw_check_main(int argc, char **argv) {
     options o = {.file = NULL};
     struct argp argp = {check_options, parse_check, "FILE.py [-- ARGUMENT...]", check_doc, NULL, NULL, NULL};
     gw_argp_parse(&argp, argc, argv, &o);
+    if (access(o.file, R_OK) != 0) {
+        fprintf(stderr, "%s: the program %s cannot be read: %s\n", argv[0], o.file, strerror(errno));
+        return 2;
+    }
     const char *origin, *python = gw_program_python(o.python, &origin);
     become(&o, python, origin);
     if (errno == ENOENT)

@@ -4,6 +4,8 @@
 #ifndef GODWIT_TOOLS_GODWIT_COMMAND_COMMANDS_H
 #define GODWIT_TOOLS_GODWIT_COMMAND_COMMANDS_H
 
+#include "core/base/err.h"
+
 int gw_run_main(int argc, char **argv);        /* run a peer of a job */
 int gw_check_main(int argc, char **argv);      /* find what in a Python program is not pure */
 int gw_status_main(int argc, char **argv);     /* ask the peer that runs in a directory */
@@ -20,5 +22,13 @@ int gw_tokenize_main(int argc, char **argv); /* turn texts into token shards to 
 int gw_plot_main(int argc, char **argv);     /* draw the metrics that `godwit run --metrics` wrote */
 int gw_devices_main(int argc, char **argv);  /* list GPUs and RDMA devices, and what they lack */
 int gw_bench_main(int argc, char **argv);    /* measure parts of Godwit */
+
+/* Prints "COMMAND: TEXT" to stderr, in lines that fit where that is a terminal. */
+void gw_command_complain(const char *command, const char *text);
+/* Prints why a command failed, and returns its exit code: 2 for GW_E_USAGE, and otherwise 1. */
+int gw_command_fail(const char *command, const gw_err *err);
+/* Makes the failure of a step an error of the command line where a file or a folder that the command line names
+ * is missing, or is not what it must be. Returns `good`. */
+bool gw_command_blame_files(bool good, gw_err *err);
 
 #endif

@@ -57,7 +57,7 @@ static error_t parse_devices(int key, char *arg, struct argp_state *state) {
         o->rdma.gid_index = (uint32_t)gw_number_of_option(state, "--gid-index", arg, 0, 65535);
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s'", arg);
+        gw_argp_error(state, "unexpected argument '%s'", arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;

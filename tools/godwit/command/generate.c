@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TOKENS_MOST = 1 << 30 };
@@ -64,13 +65,13 @@ static const char generate_doc[] =
     "model in a folder as 'godwit export --to FOLDER/' and transformers write one.\v"
     "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
     "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers. "
-    "DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step and --job do.";
+    "DIR@STEP, DIR@best, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step, --best and --job do.";
 
 static double number(struct argp_state *state, const char *name, const char *text, double most) {
     char *end;
     double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= 0.0 && value <= most))
-        argp_error(state, "--%s: '%s' is not a number from 0 to %g", name, text, most);
+        gw_argp_error(state, "--%s: '%s' is not a number from 0 to %g", name, text, most);
     return value;
 }
 
@@ -117,20 +118,20 @@ static error_t parse_generate(int key, char *arg, struct argp_state *state) {
         a->dirs = state->argv + state->next;
         a->dir_count = (uint32_t)(state->argc - state->next);
         if (!gw_checkpoint_choice_take(a->dirs[a->dir_count - 1], &a->choice))
-            argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
-                       a->dirs[a->dir_count - 1]);
+            gw_argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
+                          a->dirs[a->dir_count - 1]);
         return 0;
     case ARGP_KEY_SUCCESS:
         if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)
-            argp_error(state, "--best and --step exclude each other: give one of them");
+            gw_argp_error(state, "--best and --step exclude each other: give one of them");
         if (a->text.bytes && a->text.tokenizer != NULL)
-            argp_error(state, "--bytes and --tokenizer exclude each other: give one of them");
+            gw_argp_error(state, "--bytes and --tokenizer exclude each other: give one of them");
         if (a->text.ignore_end && a->text.tokenizer == NULL)
-            argp_error(state, "--ignore-end needs --tokenizer: without one, texts have no end");
+            gw_argp_error(state, "--ignore-end needs --tokenizer: without one, texts have no end");
         return 0;
     case ARGP_KEY_NO_ARGS:
         if (a->choice.place.from == NULL)
-            argp_error(state, "give the directory of a peer, or several, or a running peer by --from");
+            gw_argp_error(state, "give the directory of a peer, or several, or a running peer by --from");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -187,17 +188,26 @@ static bool generate(const gw_model *model, const arguments *a, gw_err *err) {
     return good;
 }
 
+static bool is_file(const char *path) {
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
 /* Loads the model of a checkpoint, or the one in a folder that `godwit export` or transformers wrote. */
 static bool load(const arguments *a, const char *program, gw_model *model, gw_err *err) {
     const gw_checkpoint_choice *choice = &a->choice;
-    if (a->dir_count != 1 || !gw_model_is_folder(a->dirs[0]))
+    char directory[GW_PATH_BYTES];
+    if (a->dir_count != 1 || !(gw_model_is_folder(a->dirs[0]) || is_file(a->dirs[0])))
         return gw_model_load(a->dirs, a->dir_count, choice, program, model, err);
     if (choice->best || choice->job != NULL || choice->step != GW_CHECKPOINT_NEWEST ||
         choice->place.from != NULL)
         return gw_fail(err, GW_E_USAGE,
                        "%s holds a model, not checkpoints: it goes without --step, --best, --job and --from",
                        a->dirs[0]);
-    return gw_model_load_folder(a->dirs[0], model, err);
+    if (gw_model_has_directory(a->dirs[0], directory))
+        fprintf(stderr, "%s: took the model in %s; there are checkpoints in %s as well\n", program,
+                a->dirs[0], directory);
+    return gw_command_blame_files(gw_model_load_folder(a->dirs[0], model, err), err);
 }
 
 int gw_generate_main(int argc, char **argv) {
@@ -223,6 +233,5 @@ int gw_generate_main(int argc, char **argv) {
         gw_model_free(&model);
     }
     free(whole);
-    if (!done) fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return done ? 0 : err.code == GW_E_USAGE ? 2 : 1;
+    return done ? 0 : gw_command_fail(argv[0], &err);
 }

@@ -19,16 +19,16 @@ static error_t parse_keygen(int key, char *arg, struct argp_state *state) {
     const char **file = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (*file != NULL) argp_error(state, "unexpected argument '%s': give one FILE", arg);
-        if (arg[0] == '\0') argp_error(state, "FILE: the name is empty");
+        if (*file != NULL) gw_argp_error(state, "unexpected argument '%s': give one FILE", arg);
+        if (arg[0] == '\0') gw_argp_error(state, "FILE: the name is empty");
         if (arg[0] == '-')
-            argp_error(state,
-                       "FILE: '%s': a key is not written to standard output; to name a file so, give ./%s",
-                       arg, arg);
+            gw_argp_error(state,
+                          "FILE: '%s': a key is not written to standard output; to name a file so, give ./%s",
+                          arg, arg);
         *file = arg;
         return 0;
     case ARGP_KEY_END:
-        if (*file == NULL) argp_error(state, "give the FILE to write the key to");
+        if (*file == NULL) gw_argp_error(state, "give the FILE to write the key to");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -40,10 +40,7 @@ int gw_keygen_main(int argc, char **argv) {
     struct argp argp = {.parser = parse_keygen, .args_doc = "FILE", .doc = keygen_doc};
     gw_argp_parse(&argp, argc, argv, &file);
     gw_err err;
-    if (!gw_keyring_create(file, &err)) {
-        fprintf(stderr, "%s: %s\n", argv[0], err.text);
-        return 1;
-    }
+    if (!gw_keyring_create(file, &err)) return gw_command_fail(argv[0], &err);
     printf("wrote a new key to %s\n", file);
     return 0;
 }

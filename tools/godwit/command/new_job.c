@@ -32,20 +32,20 @@ static error_t parse_new_job(int key, char *arg, struct argp_state *state) {
     const char **name = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (*name != NULL) argp_error(state, "unexpected argument '%s': give one NAME", arg);
+        if (*name != NULL) gw_argp_error(state, "unexpected argument '%s': give one NAME", arg);
         if (arg[0] < 'a' || arg[0] > 'z' ||
             arg[strspn(arg, "abcdefghijklmnopqrstuvwxyz0123456789_-")] != '\0' || strlen(arg) > NAME_MOST)
-            argp_error(
+            gw_argp_error(
                 state,
                 "NAME: '%s' is not a letter followed by at most %d letters, digits, - and _, all in lower "
                 "case",
                 arg, NAME_MOST - 1);
         if (gw_job_find(arg) != NULL)
-            argp_error(state, "NAME: '%s' is a job of this program: give yours another name", arg);
+            gw_argp_error(state, "NAME: '%s' is a job of this program: give yours another name", arg);
         *name = arg;
         return 0;
     case ARGP_KEY_END:
-        if (*name == NULL) argp_error(state, "give the NAME of the job");
+        if (*name == NULL) gw_argp_error(state, "give the NAME of the job");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -164,10 +164,7 @@ int gw_new_job_main(int argc, char **argv) {
         unlink(source);
         good = false;
     }
-    if (!good) {
-        fprintf(stderr, "%s: %s\n", argv[0], err.text);
-        return 1;
-    }
+    if (!good) return gw_command_fail(argv[0], &err);
     printf("wrote %s and %s\n"
            "compile:  cc -std=c11 -Wall -Wextra -O2 -shared -fPIC -I%s -o %s.so %s\n"
            "run:      %s run ./%s.so --dir a\n"

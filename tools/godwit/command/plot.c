@@ -74,15 +74,15 @@ static error_t parse_plot(int key, char *arg, struct argp_state *state) {
         a->range.limited = true;
         return 0;
     case ARGP_KEY_SUCCESS:
-        if (a->range.first > a->range.last) argp_error(state, "--from: it is a step after that of --to");
+        if (a->range.first > a->range.last) gw_argp_error(state, "--from: it is a step after that of --to");
         return 0;
     case ARGP_KEY_ARGS:
         a->files = state->argv + state->next;
         a->file_count = (uint32_t)(state->argc - state->next);
-        if (a->file_count > FILES) argp_error(state, "more than %d files", FILES);
+        if (a->file_count > FILES) gw_argp_error(state, "more than %d files", FILES);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give a file that 'godwit run --metrics' wrote");
+        gw_argp_error(state, "give a file that 'godwit run --metrics' wrote");
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -342,9 +342,9 @@ int gw_plot_main(int argc, char **argv) {
     gw_output_clean_on_signals();
     char *named = a.output == NULL ? name_picture(&a) : NULL;
     const char *output = a.output != NULL ? a.output : named;
-    bool done = output != NULL ? plot(&a, output, &err) : gw_fail(&err, GW_E_NOMEM, "out of memory");
+    bool done = output != NULL ? gw_command_blame_files(plot(&a, output, &err), &err)
+                               : gw_fail(&err, GW_E_NOMEM, "out of memory");
     free(named);
     if (done) return 0;
-    fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return err.code == GW_E_USAGE ? 2 : 1;
+    return gw_command_fail(argv[0], &err);
 }

@@ -48,7 +48,7 @@ static error_t parse_prune(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
     case KEY_JOB:
-        if (a->job_count == MOST_JOBS) argp_error(state, "--job: give it at most %d times", MOST_JOBS);
+        if (a->job_count == MOST_JOBS) gw_argp_error(state, "--job: give it at most %d times", MOST_JOBS);
         a->jobs[a->job_count++] = gw_checkpoint_job_of_option(state, arg);
         return 0;
     case KEY_OTHERS:
@@ -58,14 +58,14 @@ static error_t parse_prune(int key, char *arg, struct argp_state *state) {
         a->yes = true;
         return 0;
     case ARGP_KEY_ARG:
-        if (a->dir != NULL) argp_error(state, "unexpected argument '%s': give one directory", arg);
+        if (a->dir != NULL) gw_argp_error(state, "unexpected argument '%s': give one directory", arg);
         a->dir = arg;
         return 0;
     case ARGP_KEY_END:
-        if (a->dir == NULL) argp_error(state, "give the directory of a peer");
-        if (a->others && a->job_count > 0) argp_error(state, "--others and --job exclude each other");
+        if (a->dir == NULL) gw_argp_error(state, "give the directory of a peer");
+        if (a->others && a->job_count > 0) gw_argp_error(state, "--others and --job exclude each other");
         if (a->yes && !a->others && a->job_count == 0)
-            argp_error(state, "--yes: say what to remove by --job or --others");
+            gw_argp_error(state, "--yes: say what to remove by --job or --others");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -318,12 +318,13 @@ static bool prune(const arguments *a, gw_err *err) {
     gw_store *store = NULL;
     gw_catalog catalog;
     jobs all = {0};
-    if (!gw_directory_find(a->dir, dir, err) || !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
+    if (!gw_checkpoint_dir_find(a->dir, NULL, dir, err) ||
+        !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
         return false;
     bool good = gw_catalog_load(gw_io_system(), dir, &catalog, err);
     if (good) {
         all = list_jobs(&catalog);
-        good = all.count > 0 || gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoints", dir);
+        good = all.count > 0 || gw_fail(err, GW_E_USAGE, "%s holds no checkpoints", dir);
         if (good && !a->others && a->job_count == 0)
             print_jobs(dir, &catalog, &all, store);
         else
@@ -341,7 +342,5 @@ int gw_prune_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &a);
     gw_err err;
     if (prune(&a, &err)) return 0;
-    fflush(stdout);
-    fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return err.code == GW_E_USAGE ? 2 : 1;
+    return gw_command_fail(argv[0], &err);
 }

@@ -69,6 +69,7 @@ int gw_run_main(int argc, char **argv) {
         good = false;
     }
     if (good) options.typed = gw_command_line_text(whole);
+    if (good) options.command = command;
     free(whole);
     int code = 1;
     if (!good) {

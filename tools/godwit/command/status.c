@@ -44,7 +44,7 @@ static error_t parse_status(int key, char *arg, struct argp_state *state) {
         a->json = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': the directory is given by --dir %s", arg, arg);
+        gw_argp_error(state, "unexpected argument '%s': the directory is given by --dir %s", arg, arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -253,9 +253,9 @@ static int show(const char *command, const char *answer, bool json) {
     else if (good)
         print_status(object);
     else
-        fprintf(stderr, "%s: %s\n", command,
-                error != NULL ? error
-                              : "the peer's answer is not a JSON object: is it the same version of godwit?");
+        gw_command_complain(command, error != NULL ? error
+                                                   : "the peer's answer is not a JSON object: is it the same "
+                                                     "version of godwit?");
     json_decref(object);
     return good ? 0 : 1;
 }
@@ -266,10 +266,7 @@ int gw_status_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &a);
     gw_err err;
     char *answer = gw_control_ask(a.dir, "status", &err);
-    if (answer == NULL) {
-        fprintf(stderr, "%s: %s\n", argv[0], err.text);
-        return 1;
-    }
+    if (answer == NULL) return gw_command_fail(argv[0], &err);
     int code = show(argv[0], answer, a.json);
     free(answer);
     return code;

@@ -58,7 +58,7 @@ static error_t parse_choice(int key, char *arg, struct argp_state *state) {
         chosen->no_wait = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "unexpected argument '%s': the directory is given by --dir %s", arg, arg);
+        gw_argp_error(state, "unexpected argument '%s': the directory is given by --dir %s", arg, arg);
         return EINVAL;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -70,7 +70,7 @@ static bool ask(const char *command, const char *dir, const char *request, const
     gw_err err;
     char *answer = gw_control_ask(dir, request, &err);
     if (answer == NULL) {
-        fprintf(stderr, "%s: %s\n", command, err.text);
+        gw_command_complain(command, err.text);
         return false;
     }
     json_t *object = json_loads(answer, 0, NULL);

@@ -74,11 +74,11 @@ static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
         a->text_count = (uint32_t)(state->argc - state->next);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "give a text: a file, or - for stdin");
+        gw_argp_error(state, "give a text: a file, or - for stdin");
         return EINVAL;
     case ARGP_KEY_SUCCESS:
-        if (a->tokenizer == NULL) argp_error(state, "--tokenizer DIR is missing: it names the vocabulary");
-        if (a->to == NULL) argp_error(state, "--to FILE is missing: the tokens are written to it");
+        if (a->tokenizer == NULL) gw_argp_error(state, "--tokenizer DIR is missing: it names the vocabulary");
+        if (a->to == NULL) gw_argp_error(state, "--to FILE is missing: the tokens are written to it");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -287,7 +287,8 @@ static bool take_text(tokenizing *t, const char *text, gw_err *err) {
 static bool check_text(const char *path, gw_err *err) {
     struct stat there;
     return (stat(path, &there) == 0 && access(path, R_OK) == 0) ||
-           gw_fail_errno(err, errno, "cannot open %s", path);
+           gw_fail(err, errno == ENOENT || errno == ENOTDIR ? GW_E_USAGE : GW_E_IO, "cannot open %s: %s", path,
+                   strerror(errno));
 }
 
 /* Checks all texts at the start, so that hours are not spent before one is found missing. */
@@ -308,7 +309,7 @@ static bool check_texts(const arguments *a, gw_err *err) {
 }
 
 static bool open_tokenizer(tokenizing *t, const char *dir, gw_err *err) {
-    if (!gw_bpe_open(dir, &t->bpe, err)) return gw_fail_in(err, "--tokenizer");
+    if (!gw_command_blame_files(gw_bpe_open(dir, &t->bpe, err), err)) return gw_fail_in(err, "--tokenizer");
     if (!gw_bpe_end_of_text(t->bpe, &t->end_of_text)) t->end_of_text = NO_TOKEN;
     return gw_bpe_stream_open(t->bpe, &t->stream, err);
 }
@@ -384,6 +385,5 @@ int gw_tokenize_main(int argc, char **argv) {
     gw_descriptors_take(); /* every file of tokens stays open until the last one is complete */
     gw_err err;
     if (tokenize(&a, argv[0], &err)) return 0;
-    fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return err.code == GW_E_USAGE ? 2 : 1;
+    return gw_command_fail(argv[0], &err);
 }

@@ -384,9 +384,9 @@ static int exit_code_of(gw_finish finish) {
     return 1;
 }
 
-static int fail(const gw_console *console, const gw_err *err) {
+static int fail(const gw_console *console, const char *command, const gw_err *err) {
     int code = err->code == GW_E_USAGE ? 2 : 1;
-    gw_events_refused(console->events, err->text, code);
+    gw_events_refused(console->events, command != NULL ? command : "godwit", err->text, code);
     return code;
 }
 
@@ -437,7 +437,7 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
     gw_signals_close(&node->signals);
     free(node);
     if (again->due) return 0;
-    return good ? code : fail(console, &err);
+    return good ? code : fail(console, options->command, &err);
 }
 
 int gw_node_run(const gw_run_options *options, gw_console *console) {

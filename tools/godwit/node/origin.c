@@ -226,13 +226,12 @@ static gw_manifest *find_newest(const search *s, const gw_catalog *catalog, bool
 /* Fails because of a directory that is not there. */
 static bool fail_absent(const search *s, gw_err *err) {
     const char *at = strchr(s->dir, '@');
-    return at == NULL
-               ? gw_fail(err, GW_E_USAGE, "--continue: there is no directory %s", s->dir)
-               : gw_fail(
-                     err, GW_E_USAGE,
-                     "--continue: there is no directory %s, and '%s' is neither @STEP nor @JOB:STEP, with "
-                     "the number of steps and the first digits of the job's id",
-                     s->dir, at);
+    return at == NULL ? gw_fail(err, GW_E_USAGE, "--continue: there is no directory %s", s->dir)
+                      : gw_fail(err, GW_E_USAGE,
+                                "--continue: there is no directory %s, and '%s' is none of @STEP, @best and "
+                                "@JOB:STEP, with "
+                                "the number of steps and the first digits of the job's id",
+                                s->dir, at);
 }
 
 static bool fail_empty(const search *s, gw_err *err) {
@@ -307,10 +306,32 @@ static char *choice_text(const gw_manifest *best, const char *list) {
     return text;
 }
 
+/* Makes "@best" the step and the job of the best evaluated state, as the newest checkpoint names it. Where there
+ * is no checkpoint, the caller fails. */
+static bool resolve_best(search *s, gw_catalog *catalog, gw_err *err) {
+    char id[GW_HASH_TEXT];
+    double value;
+    const gw_manifest *newest = s->choice.best ? find_newest(s, catalog, false) : NULL;
+    if (newest == NULL) return true;
+    const gw_checkpoint_ref best = gw_manifest_best(newest, &value);
+    gw_hex(newest->job_id.bytes, sizeof newest->job_id.bytes, id);
+    if (best.step == 0)
+        return gw_fail(
+            err, GW_E_USAGE,
+            "--continue: the newest checkpoint in %s, of step %" PRIu64
+            " of job %.8s, does not tell which state is the best: --keep-best REPORT has it recorded",
+            s->dir, newest->step, id);
+    free((char *)(uintptr_t)s->choice.job);
+    s->choice.job = copy(id);
+    s->choice.step = best.step;
+    return true;
+}
+
 /* Adds the parent's checkpoint, or an entry that leaves it to other peers to name one. */
 static bool add_parent(search *s, gw_err *err) {
     gw_catalog *catalog = s->elsewhere ? &s->catalog : &s->own_catalog;
     char list[300];
+    if (!resolve_best(s, catalog, err)) return false;
     uint32_t jobs = list_jobs(s, catalog, list);
     if (jobs > 1 && s->choice.step != GW_CHECKPOINT_NEWEST) return fail_ambiguous(s, jobs, list, err);
     gw_manifest *best = find_newest(s, catalog, false);

@@ -5,6 +5,7 @@
 #include "core/state/chunk.h"
 #include "core/state/placement.h"
 #include "kernels/cuda/device/device.h"
+#include "kernels/data/safetensors.h"
 #include "kernels/device/common.h"
 #include "kernels/device/group/group.h"
 #include "kernels/device/sums.h"
@@ -35,14 +36,27 @@
  * names is missing, or is not what it must be: a supervisor would start the same command again and again in
  * vain. */
 static bool blame_command_line(bool good, gw_err *err) {
-    if (!good && (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_DENIED))
+    if (!good && (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_DENIED ||
+                  err->code == GW_E_CORRUPT || err->code == GW_E_UNSUPPORTED))
         err->code = GW_E_USAGE;
     return good;
+}
+
+/* Refuses a folder with a model as export writes it: the commands that read one could not know whether the model
+ * or the checkpoints in godwit-data are meant. */
+static bool check_no_model(const char *dir, gw_err *err) {
+    char inner[GW_PATH_BYTES];
+    if (!gw_model_is_folder(dir) || !gw_safetensors_has_weights(dir)) return true;
+    bool has = gw_model_has_directory(dir, inner);
+    return gw_fail(err, GW_E_USAGE,
+                   "--dir: %s holds a model in files, as export writes one: name another folder%s%s", dir,
+                   has ? ", or the directory of Godwit in it: " : "", has ? inner : "");
 }
 
 /* Sets options->dir to the directory that is used. */
 static bool open_self(gw_node_self *self, gw_run_options *options, gw_err *err) {
     gw_directory *directory = &self->directory;
+    if (!check_no_model(options->dir, err)) return false;
     if (!blame_command_line(gw_directory_open(options->dir, directory, err), err)) return false;
     if (strcmp(directory->path, options->dir) != 0)
         gw_log(GW_INFO, "node", "%s holds other files: this peer uses %s", options->dir, directory->path);

@@ -26,6 +26,7 @@ typedef struct gw_run_options {
     char code[GW_HASH_TEXT]; /* hash of the shared object's file; "" = compiled in */
     gw_params params;        /* the job's options that have a value; owned */
     char *program_args;      /* the value of --args with what followed "--"; NULL = none did; owned */
+    const char *command;     /* its name and its job, "godwit run gpt", for complaints; NULL = not known */
     char *typed;             /* the whole command as a person types it; NULL = not known; owned */
 
     const char *dir;

@@ -1,6 +1,7 @@
 #include "tools/godwit/service/place.h"
 
 #include "tools/godwit/options/options.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -32,8 +33,8 @@ static error_t parse_place(int key, char *arg, struct argp_state *state) {
         return 0;
     case ARGP_KEY_SUCCESS:
         if (place->from == NULL && (place->key_file != NULL || place->cluster != NULL))
-            argp_error(state, "%s needs --from: the peer that runs in a directory asks for no key",
-                       place->key_file != NULL ? "--key" : "--cluster");
+            gw_argp_error(state, "%s needs --from: the peer that runs in a directory asks for no key",
+                          place->key_file != NULL ? "--key" : "--cluster");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

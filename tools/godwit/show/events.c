@@ -529,9 +529,9 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     print_object(events, object);
 }
 
-void gw_events_refused(gw_events *events, const char *text, int exit_code) {
+void gw_events_refused(gw_events *events, const char *command, const char *text, int exit_code) {
     char line[TEXT];
-    snprintf(line, sizeof line, "godwit: %s", text);
+    snprintf(line, sizeof line, "%s: %s", command, text);
     gw_display_err(events->display, line);
     if (!wants_json(events)) return;
     json_t *object = object_of("done");

@@ -133,9 +133,9 @@ typedef struct gw_event_done {
     uint64_t rss_bytes;
     double seconds;
 } gw_event_done;
-/* The peer did not start, or could not go on, and ends with this exit code: the last event of --json. The
- * text goes to stderr as well. */
-void gw_events_refused(gw_events *events, const char *text, int exit_code);
+/* The peer did not start, or could not go on, and ends with this exit code: the last event of --json. "COMMAND:
+ * TEXT" goes to stderr as well. */
+void gw_events_refused(gw_events *events, const char *command, const char *text, int exit_code);
 
 /* The last line of a run (one line):
  *

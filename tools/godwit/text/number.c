@@ -1,5 +1,7 @@
 #include "tools/godwit/text/number.h"
 
+#include "tools/godwit/text/suggest.h"
+
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -19,7 +21,7 @@ uint64_t gw_number_of_option(struct argp_state *state, const char *option, const
                              uint64_t most) {
     uint64_t value = least;
     if (!gw_number_read(text, least, most, &value))
-        argp_error(state, "%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text, least,
-                   most);
+        gw_argp_error(state, "%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text,
+                      least, most);
     return value;
 }

@@ -1,5 +1,6 @@
 #include "tools/godwit/text/suggest.h"
 
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,9 +73,10 @@ static void look_up(void *context, const struct argp_option *o) {
 }
 
 /* Names by which other programs call what an option here does. */
-static const char *const synonyms[][2] = {{"learning-rate", "lr"},        {"port", "listen"},
-                                          {"updates", "epochs"},          {"batch-size", "batch"},
-                                          {"batch-size", "batch-tokens"}, {"output", "to"}};
+static const char *const synonyms[][2] = {
+    {"learning-rate", "lr"},        {"port", "listen"}, {"updates", "epochs"}, {"batch-size", "batch"},
+    {"batch-size", "batch-tokens"}, {"output", "to"},   {"length", "tokens"},  {"max-tokens", "tokens"},
+    {"max-new-tokens", "tokens"}};
 
 static void look_up_synonym(void *context, const struct argp_option *o) {
     lookup *l = context;
@@ -83,9 +85,16 @@ static void look_up_synonym(void *context, const struct argp_option *o) {
             l->suggestion.name = o->name;
 }
 
-/* Complains of the first option that is misspelt; false if there is none. */
+/* Ends a complaint, as argp's do but for its quotes. */
+static void print_try(const char *command) {
+    fprintf(stderr, "Try '%s --help' for the options.\n", command);
+}
+
+/* Complains of the first long option that is misspelt, or else of the first that is unknown or lacks its value;
+ * false if there is none. */
 static bool complain(const struct argp *argp, int argc, char **argv) {
     static const struct argp_option own[] = {{.name = "help"}, {.name = "usage"}, {.name = "version"}};
+    char unknown[LONGEST + 1] = "";
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         char word[LONGEST + 1];
         const char *option = argv[i] + 2;
@@ -98,15 +107,22 @@ static bool complain(const struct argp *argp, int argc, char **argv) {
         for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) look_up(&l, &own[k]);
         if (!l.is_known) for_each_option(argp, look_up_synonym, &l);
         if (!l.is_known && l.suggestion.name != NULL) {
-            fprintf(
-                stderr,
-                "%s: unrecognized option '--%s': did you mean '--%s'?\nTry '%s --help' for the options.\n",
-                argv[0], word, l.suggestion.name, argv[0]);
+            fprintf(stderr, "%s: unrecognized option '--%s': did you mean '--%s'?\n", argv[0], word,
+                    l.suggestion.name);
+            print_try(argv[0]);
             return true;
         }
-        if (l.is_known && l.takes_next && option[length] != '=') i++;
+        if (!l.is_known && unknown[0] == '\0') memcpy(unknown, word, sizeof unknown);
+        if (!l.is_known || !l.takes_next || option[length] == '=') continue;
+        if (++i < argc || unknown[0] != '\0') continue;
+        fprintf(stderr, "%s: option '--%s' needs a value\n", argv[0], word);
+        print_try(argv[0]);
+        return true;
     }
-    return false;
+    if (unknown[0] == '\0') return false;
+    fprintf(stderr, "%s: unrecognized option '--%s'\n", argv[0], unknown);
+    print_try(argv[0]);
+    return true;
 }
 
 /* An option of one letter on the command line, and what argp's tables know of it. */
@@ -152,4 +168,15 @@ error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *inpu
     take_short_help(argp, argc, argv);
     if (complain(argp, argc, argv)) exit(argp_err_exit_status);
     return argp_parse(argp, argc, argv, 0, NULL, input);
+}
+
+void gw_argp_error(const struct argp_state *state, const char *format, ...) {
+    va_list args;
+    fprintf(stderr, "%s: ", state->name);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    print_try(state->name);
+    exit(argp_err_exit_status);
 }

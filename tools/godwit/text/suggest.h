@@ -18,9 +18,13 @@ typedef struct gw_suggestion {
 void gw_suggest(gw_suggestion *suggestion, const char *name);
 
 /* argp_parse, which in addition names the closest option where a long option of the command line is
- * misspelt, or has the name that other programs give it, and takes -h for --help. Options without a close name are left to argp's
- * own complaint. As argp_parse without ARGP_NO_EXIT, it ends the process after a complaint, with
- * argp_err_exit_status. */
+ * misspelt, or has the name that other programs give it, and takes -h for --help. As argp_parse without
+ * ARGP_NO_EXIT, it ends the process after a complaint, with argp_err_exit_status. */
 error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+/* argp_error, with the quotes that the program's other messages have. It ends the process with
+ * argp_err_exit_status. */
+void gw_argp_error(const struct argp_state *state, const char *format, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 
 #endif

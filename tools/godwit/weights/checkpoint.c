@@ -3,7 +3,9 @@
 #include "checkpoint/store.h"
 #include "core/base/assert.h"
 #include "core/os/directory.h"
+#include "kernels/data/safetensors.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -31,6 +33,7 @@ typedef struct source {
     gw_checkpoint_flock flock;
     found_job *jobs; /* the jobs that the choice allows; the first one is read */
     uint32_t job_count;
+    uint32_t with_step; /* jobs that have the step that is asked for, the first ones */
     const gw_manifest **candidates;
     uint32_t candidate_count;
     const gw_catalog_bad *bad; /* one of the damaged manifests; NULL = none */
@@ -90,27 +93,52 @@ static const char *job_names(const source *s, uint32_t first, uint32_t end, char
     return text;
 }
 
-/* Fails if several jobs are left and the first one may not be chosen. Otherwise reports that it is chosen. */
-static bool settle_job(const source *s, const gw_checkpoint_choice *choice, gw_err *err) {
+/* Returns the job from whose state this job goes on (--continue), if it is among the jobs, and otherwise NULL. */
+static const found_job *parent_of(const source *s, const found_job *job) {
+    for (uint32_t c = 0; c < s->catalog_count; c++)
+        for (uint32_t i = 0; i < s->catalogs[c].good_count; i++) {
+            const gw_manifest *one = &s->catalogs[c].good[i];
+            const char *parent = gw_manifest_param(one, "parent");
+            char id[GW_HASH_TEXT];
+            if (parent == NULL || !gw_hash_equal(&one->job_id, job->id)) continue;
+            for (uint32_t j = 0; j < s->job_count; j++) {
+                gw_hex(s->jobs[j].id->bytes, sizeof s->jobs[j].id->bytes, id);
+                if (strcmp(id, parent) == 0) return &s->jobs[j];
+            }
+            return NULL;
+        }
+    return NULL;
+}
+
+/* Whether all other jobs are those from which the first one has come by --continue: then nobody can mean
+ * another one who names none. */
+static bool is_last_of_line(const source *s) {
+    const found_job *job = &s->jobs[0];
+    uint32_t line = 1;
+    while (line < s->job_count && (job = parent_of(s, job)) != NULL) line++;
+    return line == s->job_count;
+}
+
+/* Fails if the given digits fit several jobs. Otherwise reports which of several is taken. */
+static bool settle_job(source *s, const gw_checkpoint_choice *choice, gw_err *err) {
     char names[200], taken[200];
+    while (s->with_step < s->job_count && s->jobs[s->with_step].has_step) s->with_step++;
     if (s->job_count < 2) return true;
-    if (s->program == NULL || choice->job != NULL)
-        return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs%s%s: %s", s->job_count,
-                       choice->job != NULL ? " whose ids begin with " : "",
-                       choice->job != NULL ? choice->job : "", job_names(s, 0, s->job_count, names));
-    uint32_t with_step = 0; /* these jobs come first */
-    while (with_step < s->job_count && s->jobs[with_step].has_step) with_step++;
-    if (with_step == 0) return true; /* the caller fails */
+    if (choice->job != NULL)
+        return gw_fail(err, GW_E_USAGE, "there are checkpoints of %u jobs whose ids begin with %s: %s",
+                       s->job_count, choice->job, job_names(s, 0, s->job_count, names));
+    if (s->with_step == 0 || s->program == NULL) return true; /* the caller fails, or reports */
+    if (choice->step == GW_CHECKPOINT_NEWEST && is_last_of_line(s)) return true;
     char step[80] = "";
     if (choice->step != GW_CHECKPOINT_NEWEST)
         snprintf(step, sizeof step, " of those with a checkpoint of step %llu",
                  (unsigned long long)choice->step);
     job_names(s, 0, 1, taken);
-    if (with_step == 1)
+    if (s->with_step == 1)
         fprintf(stderr, "%s: took job %s, the only one%s\n", s->program, taken, step + strlen(" of those"));
     else
         fprintf(stderr, "%s: took job %s, which was saved last%s; choose another with --job: %s\n",
-                s->program, taken, step, job_names(s, 1, with_step, names));
+                s->program, taken, step, job_names(s, 1, s->with_step, names));
     return true;
 }
 
@@ -196,6 +224,20 @@ static bool choose_best(source *s, gw_err *err) {
                    by->best_by, (unsigned long long)best.step);
 }
 
+bool gw_checkpoint_dir_find(const char *given, const char *program, char path[GW_PATH_BYTES], gw_err *err) {
+    struct stat about;
+    if (stat(given, &about) != 0)
+        return gw_fail(err, errno == ENOENT || errno == ENOTDIR ? GW_E_USAGE : GW_E_IO, "%s: %s", given,
+                       strerror(errno));
+    if (!S_ISDIR(about.st_mode))
+        return gw_fail(err, GW_E_USAGE, "%s is a file: give the directory of a peer", given);
+    if (!gw_directory_find(given, path, err)) return false;
+    if (program != NULL && strcmp(given, path) != 0 && gw_safetensors_is_folder(given))
+        fprintf(stderr, "%s: %s holds a model in files, too; what follows is of the checkpoints in %s\n",
+                program, given, path);
+    return true;
+}
+
 static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_checkpoint_choice *choice,
                         const char *program, gw_err *err) {
     bool named = choice->place.from != NULL;
@@ -206,14 +248,8 @@ static bool source_open(source *s, char *const *dirs, uint32_t count, const gw_c
     s->catalogs = calloc(s->catalog_count, sizeof *s->catalogs);
     if (s->stores == NULL || s->catalogs == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
     for (uint32_t d = 0; d < count; d++) {
-        if (access(dirs[d], F_OK) != 0) {
-            bool missing = errno == ENOENT;
-            gw_fail_errno(err, errno, "%s", dirs[d]);
-            if (missing) err->code = GW_E_NOTFOUND;
-            return false;
-        }
         char dir[GW_PATH_BYTES];
-        if (!gw_directory_find(dirs[d], dir, err) ||
+        if (!gw_checkpoint_dir_find(dirs[d], program, dir, err) ||
             !gw_store_open(dir, GW_STORE_LOOK, NULL, &s->stores[d], err) ||
             !gw_catalog_load(gw_io_system(), dir, &s->catalogs[d], err))
             return false;
@@ -284,9 +320,9 @@ static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, cons
             used += (uint32_t)snprintf(steps + used, sizeof steps - used, "%s%llu", i > 0 ? ", " : "",
                                        (unsigned long long)s->candidates[i]->step);
         }
-        return gw_fail(err, GW_E_NOTFOUND,
-                       "there is no checkpoint of step %llu; there are those of the steps %s",
-                       (unsigned long long)choice->step, steps);
+        return gw_fail(err, GW_E_USAGE, "there is no checkpoint of step %llu; there %s %s",
+                       (unsigned long long)choice->step,
+                       s->candidate_count == 1 ? "is one of step" : "are those of the steps", steps);
     }
     char of[GW_JOB_NAME_BYTES + GW_HASH_TEXT + 40] = "";
     if (choice->job_name != NULL || choice->job != NULL)
@@ -302,7 +338,7 @@ static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, cons
             "%s holds no checkpoint%s yet: a peer runs there, and its job saves the first one when "
             "the time or the steps of its --checkpoint-every have passed, or at its end",
             where, of);
-    return gw_fail(err, GW_E_NOTFOUND, "%s holds no checkpoint%s", where, of);
+    return gw_fail(err, GW_E_USAGE, "%s holds no checkpoint%s", where, of);
 }
 
 /* Fails where there is no checkpoint to try in the directories or at the peer that is named. */
@@ -348,6 +384,7 @@ static bool use_first(source *s, const gw_checkpoint_choice *choice, gw_checkpoi
         gw_checkpoint checkpoint = {.manifest = manifest,
                                     .stores = s->stores,
                                     .store_count = s->count,
+                                    .jobs = s->with_step,
                                     .flock = s->program != NULL ? &s->flock : NULL};
         if (use(context, &checkpoint, err)) return true;
         s->deleted = checkpoint.unreadable && err->code == GW_E_NOTFOUND && was_deleted(s, manifest);
@@ -382,7 +419,7 @@ const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_chec
     const gw_manifest *chosen = NULL;
     source s = {.catalogs = &one, .catalog_count = 1, .program = program};
     if (catalog->bad_count > 0) s.bad = &catalog->bad[0];
-    bool found = find_candidates(&s, choice, err);
+    bool found = find_candidates(&s, choice, err) && (!choice->best || choose_best(&s, err));
     for (uint32_t i = 0; found && i < s.candidate_count && chosen == NULL; i++)
         if (choice->step == GW_CHECKPOINT_NEWEST || s.candidates[i]->step == choice->step)
             chosen = s.candidates[i];
@@ -407,9 +444,9 @@ const char *gw_checkpoint_job_digits(const char *text) {
 const char *gw_checkpoint_job_of_option(struct argp_state *state, const char *text) {
     const char *digits = gw_checkpoint_job_digits(text);
     if (digits == NULL)
-        argp_error(state,
-                   "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
-                   text);
+        gw_argp_error(state,
+                      "--job: '%s' cannot be the beginning of a job's id: give up to 64 hexadecimal digits",
+                      text);
     return digits;
 }
 
@@ -419,7 +456,9 @@ void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {
     if (at == NULL || stat(dir, &about) == 0) return;
     const char *step = colon != NULL ? colon + 1 : at + 1;
     uint64_t number = GW_CHECKPOINT_NEWEST;
-    if (!(colon != NULL && step[0] == '\0') && !gw_number_read(step, 0, GW_CHECKPOINT_NEWEST - 1, &number))
+    bool best = strcmp(step, "best") == 0;
+    if (!best && !(colon != NULL && step[0] == '\0') &&
+        !gw_number_read(step, 0, GW_CHECKPOINT_NEWEST - 1, &number))
         return;
     if (colon != NULL) {
         *colon = '\0';
@@ -431,17 +470,21 @@ void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice) {
         choice->job = job;
     }
     choice->step = number;
+    choice->best = best;
     *at = '\0';
 }
 
 bool gw_checkpoint_choice_take(char *dir, gw_checkpoint_choice *choice) {
     gw_checkpoint_choice named = {.step = GW_CHECKPOINT_NEWEST};
     gw_checkpoint_choice_cut(dir, &named);
-    bool has_step = named.step != GW_CHECKPOINT_NEWEST, has_job = named.job != NULL;
+    bool has_step = named.best || named.step != GW_CHECKPOINT_NEWEST, has_job = named.job != NULL;
     if ((has_step && (choice->best || choice->step != GW_CHECKPOINT_NEWEST)) ||
         (has_job && choice->job != NULL))
         return false;
-    if (has_step) choice->step = named.step;
+    if (has_step) {
+        choice->step = named.step;
+        choice->best = named.best;
+    }
     if (has_job) choice->job = named.job;
     return true;
 }

@@ -7,6 +7,7 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/store.h"
 #include "core/base/id.h"
+#include "core/os/durable.h"
 #include "tools/godwit/service/client.h"
 
 struct argp_state;
@@ -42,6 +43,7 @@ typedef struct gw_checkpoint {
     gw_store *const *stores;
     uint32_t store_count;
     gw_checkpoint_flock *flock; /* NULL = it is not asked */
+    uint32_t jobs;              /* from which the first was taken, though the choice allows others as well */
     bool unreadable;            /* one of its chunks could not be read */
 } gw_checkpoint;
 
@@ -66,22 +68,28 @@ typedef bool gw_checkpoint_user(void *context, gw_checkpoint *checkpoint, gw_err
  * of the same job; both are reported on stderr. If a run deletes the checkpoint that is being read, it starts
  * again, up to five times. Any other failure of `use` ends it.
  *
- * With NULL it is strict, for peers that must all read the same: it uses the newest checkpoint or none, asks
- * nobody, and fails with GW_E_USAGE where the choice leaves several jobs (with a program it fails so only
- * where the given id does).
+ * With NULL it chooses the same job and reports nothing. For peers that must all read the same it then uses the
+ * newest checkpoint or none, and asks nobody. Either way it fails with GW_E_USAGE where the given digits of an
+ * id fit several jobs.
  *
- * The function changes nothing on disk and needs no lock. It fails with GW_E_NOTFOUND when there is no
- * such checkpoint, or none of the directories has a chunk, with GW_E_CORRUPT when the last checkpoint that
+ * The function changes nothing on disk and needs no lock. It fails with GW_E_USAGE when there is no
+ * such directory or checkpoint, with GW_E_NOTFOUND when the peer there has saved none yet, or none of the directories
+ * has a chunk, with GW_E_CORRUPT when the last checkpoint that
  * was tried is damaged, and as `use` does. Blocks. */
 bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                        const char *program, gw_checkpoint_user *use, void *context, gw_err *err);
 
 /* Returns the checkpoint of a catalog that gw_checkpoint_use tries first, a part of the catalog, and
- * reports on stderr which of several jobs it takes. choice->best is not regarded. `where` names the
+ * reports on stderr which of several jobs it takes. `where` names the
  * catalog in messages, and `peer` tells that a peer runs there. Returns NULL where gw_checkpoint_use fails
  * so. */
 const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_checkpoint_choice *choice,
                                         const char *program, const char *where, bool peer, gw_err *err);
+
+/* Writes the path of the directory of a peer that is named on a command line: `given`, or its godwit-data. Where
+ * it is the latter and a model lies beside it, that is reported on stderr, unless `program` is NULL. Fails with
+ * GW_E_USAGE where there is no such folder. */
+bool gw_checkpoint_dir_find(const char *given, const char *program, char path[GW_PATH_BYTES], gw_err *err);
 
 /* Writes the first 8 hexadecimal digits of a job's id, as `godwit run` shows it. Returns `text`. */
 const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_JOB_TEXT]);
@@ -90,8 +98,8 @@ const char *gw_checkpoint_job_short(const gw_hash *id, char text[GW_CHECKPOINT_J
 const char *gw_checkpoint_job_digits(const char *text);
 /* Does so with the argument of --job; where it is neither, argp_error ends the process with a message. */
 const char *gw_checkpoint_job_of_option(struct argp_state *state, const char *text);
-/* Splits "@STEP", "@JOB:" or "@JOB:STEP" off a directory's name, unless a file has the whole name, and sets
- * choice->step and choice->job, which points into `dir`. */
+/* Splits "@STEP", "@best", "@JOB:", "@JOB:STEP" or "@JOB:best" off a directory's name, unless a file has the
+ * whole name, and sets choice->step, choice->best and choice->job, which points into `dir`. */
 void gw_checkpoint_choice_cut(char *dir, gw_checkpoint_choice *choice);
 /* Does so with a directory of a command line. Returns false if the choice has a step, the best state or a
  * job already, and the name gives one as well. */

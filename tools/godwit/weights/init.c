@@ -42,18 +42,18 @@ static void log_choice(char *const *dirs, uint32_t count, const gw_model *model)
     char text[800] = "", job[GW_CHECKPOINT_JOB_TEXT];
     for (uint32_t i = 0, used = 0; i < count && used < sizeof text; i++)
         used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? "," : "", dirs[i]);
-    gw_log(GW_INFO, "init", "the job begins with the weights of --init %s@%s:%llu", text,
-           gw_checkpoint_job_short(&model->job_id, job), (unsigned long long)model->step);
+    gw_log(GW_INFO, "init", "the job begins with the weights of --init %s@%s:%llu%s", text,
+           gw_checkpoint_job_short(&model->job_id, job), (unsigned long long)model->step,
+           model->jobs > 1 ? ", of the job that was saved last; other jobs there may be meant: `godwit "
+                             "inspect` lists them"
+                           : "");
 }
 
 static bool load_model(char *const *dirs, uint32_t count, const gw_checkpoint_choice *choice, gw_model *model,
                        gw_err *err) {
-    if (gw_model_load(dirs, count, choice, NULL, model, err)) {
-        log_choice(dirs, count, model);
-        return true;
-    }
-    if (err->code == GW_E_USAGE) gw_fail_in(err, "give DIR@JOB: to choose a job");
-    return false;
+    if (!gw_model_load(dirs, count, choice, NULL, model, err)) return false;
+    log_choice(dirs, count, model);
+    return true;
 }
 
 static const char *const shape_names[] = {"layers", "heads", "channels", "context"};
@@ -213,8 +213,11 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
             good = gw_fail(err, GW_E_USAGE, "%s is this peer's own --dir: give other directories", dirs[i]);
     }
     if (from_dirs && good) good = load_model(dirs, count, &choice, model, err);
+    char beside[GW_PATH_BYTES];
+    bool both = !from_dirs && good && gw_model_has_directory(list, beside);
     if (!from_dirs && good && stat(list, &given) == 0)
-        gw_log(GW_INFO, "init", "the job begins with the weights of --init %s", list);
+        gw_log(GW_INFO, "init", "the job begins with the weights of --init %s%s%s", list,
+               both ? ", and not of the checkpoints in " : "", both ? beside : "");
     free(copy);
     return good || gw_fail_in(err, "--init");
 }

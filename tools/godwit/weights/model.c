@@ -1,6 +1,7 @@
 #include "tools/godwit/weights/model.h"
 
 #include "core/base/assert.h"
+#include "core/os/directory.h"
 #include "kernels/host/memory.h"
 #include "kernels/model/gpt/config.h"
 #include "kernels/model/gpt/file.h"
@@ -100,7 +101,7 @@ static bool load(void *context, gw_checkpoint *checkpoint, gw_err *err) {
     const gw_manifest *manifest = checkpoint->manifest;
     uint32_t tensors[GW_GPT_PARAMETERS];
     uint64_t where[GW_GPT_PARAMETERS] = {0};
-    *model = (gw_model){.step = manifest->step, .job_id = manifest->job_id};
+    *model = (gw_model){.step = manifest->step, .job_id = manifest->job_id, .jobs = checkpoint->jobs};
     if (!gw_model_shape(manifest, &model->gpt, &model->dropout, tensors, err)) return false;
     for (uint32_t i = 0; i < gw_gpt_parameters(&model->gpt); i++)
         where[i] = gw_manifest_offset(manifest, tensors[i]);
@@ -117,13 +118,25 @@ bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_checkpoint_ch
     return gw_checkpoint_use(dirs, dir_count, &own, program, load, model, err);
 }
 
-bool gw_model_is_folder(const char *path) {
-    char *manifests;
-    if (!gw_safetensors_is_folder(path) || asprintf(&manifests, "%s/manifests", path) < 0) return false;
+/* Writes the path of the directory of a peer that is in the folder or the folder itself; false: there is none. */
+static bool find_directory(const char *folder, char path[GW_PATH_BYTES]) {
+    char manifests[GW_PATH_BYTES];
     struct stat about;
-    bool state = stat(manifests, &about) == 0 && S_ISDIR(about.st_mode);
-    free(manifests);
-    return !state;
+    gw_err ignored;
+    if (!gw_directory_find(folder, path, &ignored)) return false;
+    return strcmp(path, folder) != 0 || (gw_durable_path(manifests, &ignored, "%s/manifests", folder) &&
+                                         stat(manifests, &about) == 0 && S_ISDIR(about.st_mode));
+}
+
+bool gw_model_has_directory(const char *folder, char path[GW_PATH_BYTES]) {
+    return gw_model_is_folder(folder) && find_directory(folder, path);
+}
+
+bool gw_model_is_folder(const char *path) {
+    char directory[GW_PATH_BYTES];
+    if (!gw_safetensors_is_folder(path)) return false;
+    if (!find_directory(path, directory)) return true;
+    return strcmp(directory, path) != 0 && gw_safetensors_has_weights(path);
 }
 
 /* Reads the shape that a folder's config.json names, within the bounds of the job's options. */

@@ -1,5 +1,6 @@
 /* `godwit export` writes a checkpoint as safetensors: of the job gpt, as the files that Hugging Face's
  * transformers load; of any job, its state tensors under their own names. */
+#include "core/os/directory.h"
 #include "core/os/output.h"
 #include "kernels/device/class.h"
 #include "kernels/model/gpt/file.h"
@@ -67,7 +68,7 @@ static const char export_doc[] =
     "loads the folder as it is. Of any other job they are its state tensors under their own names.\v"
     "Each peer may hold only a part of a checkpoint. Where a peer runs in a directory, it is asked for what "
     "other peers hold, and with --from a peer elsewhere is; else give the directories of several peers. "
-    "DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step and --job do. "
+    "DIR@STEP, DIR@best, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step, --best and --job do. "
     "Nothing in them is changed, and the job may be running.";
 
 /* Reads "bf16"; in any case, as programs differ in it. */
@@ -77,7 +78,7 @@ static gw_real read_kind(struct argp_state *state, const char *text) {
         upper[i] = (char)toupper((unsigned char)text[i]);
     gw_real kind = strlen(text) < sizeof upper ? gw_real_named(upper) : GW_REALS;
     if (kind == GW_REALS || kind == GW_REAL_F64)
-        argp_error(state, "--dtype: '%s' is none of f32, f16 and bf16", text);
+        gw_argp_error(state, "--dtype: '%s' is none of f32, f16 and bf16", text);
     return kind;
 }
 
@@ -88,7 +89,7 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         state->child_inputs[0] = &a->choice.place;
         return 0;
     case KEY_TO:
-        if (arg[0] == '\0') argp_error(state, "--to: give a file, a folder, or - for standard output");
+        if (arg[0] == '\0') gw_argp_error(state, "--to: give a file, a folder, or - for standard output");
         a->to = arg;
         return 0;
     case KEY_JOB:
@@ -116,21 +117,21 @@ static error_t parse_export(int key, char *arg, struct argp_state *state) {
         a->dirs = state->argv + state->next;
         a->dir_count = (uint32_t)(state->argc - state->next);
         if (!gw_checkpoint_choice_take(a->dirs[a->dir_count - 1], &a->choice))
-            argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
-                       a->dirs[a->dir_count - 1]);
+            gw_argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
+                          a->dirs[a->dir_count - 1]);
         return 0;
     case ARGP_KEY_SUCCESS:
         if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)
-            argp_error(state, "--best and --step exclude each other: give one of them");
+            gw_argp_error(state, "--best and --step exclude each other: give one of them");
         if (a->tokenizer != NULL && a->tensors != NULL)
-            argp_error(state,
-                       "--tokenizer goes along with a gpt for transformers, which --tensors does not write");
+            gw_argp_error(
+                state, "--tokenizer goes along with a gpt for transformers, which --tensors does not write");
         if (a->tokenizer != NULL && strcmp(a->to, STDOUT) == 0)
-            argp_error(state, "--tokenizer needs a folder: --to - writes to standard output");
+            gw_argp_error(state, "--tokenizer needs a folder: --to - writes to standard output");
         return 0;
     case ARGP_KEY_NO_ARGS:
         if (a->choice.place.from == NULL)
-            argp_error(state, "give the directory of a peer, or several, or a running peer by --from");
+            gw_argp_error(state, "give the directory of a peer, or several, or a running peer by --from");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -298,15 +299,44 @@ static void report(const job *j, const gw_manifest *manifest, const gw_overflow 
                 j->program, basename(j->weights));
 }
 
+/* Refuses a name that says that the file has another format than it will have. */
+static bool check_name(const char *to, gw_err *err) {
+    const char *name = basename(to), *dot = strrchr(name, '.');
+    if (dot == NULL || dot == name || !isalpha((unsigned char)dot[1]) || strcmp(dot, ".safetensors") == 0)
+        return true;
+    return gw_fail(
+        err, GW_E_USAGE,
+        "--to %s: the file is written as safetensors, whatever its name: call it %.*s.safetensors, or "
+        "name a folder (%.*s/)%s",
+        to, (int)(dot - to), to, (int)(dot - to), to,
+        strcmp(dot, ".gguf") == 0 || strcmp(dot, ".onnx") == 0
+            ? ". Other programs make that format of the folder (tools/README.md, What goes out)"
+            : "");
+}
+
 static bool use(void *context, gw_checkpoint *checkpoint, gw_err *err) {
     job *j = context;
     gw_overflow overflow;
     bool good = prepare(j, checkpoint->manifest, err) && check_targets(j, err) &&
+                (j->weights == NULL || check_name(j->weights, err)) &&
                 write_files(j, checkpoint, &overflow, err);
     if (good) report(j, checkpoint->manifest, &overflow);
     gw_selection_free(&j->selection);
     gw_export_files_end(&j->files, false, err);
     return good;
+}
+
+/* Refuses to put files into the directory of a peer, in which Godwit changes and deletes files. */
+static bool check_place(const char *weights, gw_err *err) {
+    char marker[GW_PATH_BYTES];
+    const char *name = basename(weights);
+    int length = (int)(name - weights);
+    if (!gw_durable_path(marker, err, "%.*s" GW_DIRECTORY_MARKER, length, weights)) return false;
+    return access(marker, F_OK) != 0 ||
+           gw_fail(err, GW_E_USAGE,
+                   "%s is a directory of Godwit, which keeps nothing else there: name another "
+                   "folder by --to",
+                   length > 1 ? strndupa(weights, (size_t)length - 1) : ".");
 }
 
 /* Finds the path of the file of weights, in memory that the caller frees; makes the folder where `to` ends
@@ -342,8 +372,8 @@ static bool export(const arguments *a, const char *program, gw_err *err) {
     const char *made;
     char *weights = find_target(a->to, &made, err);
     j.weights = weights;
-    bool done =
-        weights != NULL && gw_checkpoint_use(a->dirs, a->dir_count, &a->choice, program, use, &j, err);
+    bool done = weights != NULL && check_place(weights, err) &&
+                gw_checkpoint_use(a->dirs, a->dir_count, &a->choice, program, use, &j, err);
     if (!done && made != NULL) rmdir(made);
     free(weights);
     return done;
@@ -361,6 +391,5 @@ int gw_export_main(int argc, char **argv) {
     gw_output_clean_on_signals();
     gw_err err;
     if (export(&a, argv[0], &err)) return 0;
-    fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return err.code == GW_E_USAGE ? 2 : 1;
+    return gw_command_fail(argv[0], &err);
 }

@@ -2,6 +2,7 @@
 
 #include "core/os/plain_file.h"
 #include "kernels/data/bpe/bpe.h"
+#include "tools/godwit/command/commands.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -159,5 +160,5 @@ bool gw_export_tokenizer(const char *path, const gw_gpt *gpt, const char *weight
            add_files(folder, inner ? file : JSON_FILE, bpe, gpt, weights, files, ends, end, err);
     gw_bpe_close(bpe);
     free(folder);
-    return good || gw_fail_in(err, "--tokenizer");
+    return gw_command_blame_files(good, err) || gw_fail_in(err, "--tokenizer");
 }

@@ -24,28 +24,29 @@ typedef struct arguments {
     gw_client *client; /* of the peer that is named; NULL = none is */
 } arguments;
 
-enum { KEY_TENSORS = 256, KEY_STEP, KEY_JOB };
+enum { KEY_TENSORS = 256, KEY_STEP, KEY_BEST, KEY_JOB };
 
 static const struct argp_option inspect_options[] = {
     {"json", 'j', 0, 0, "Print one JSON object", 0},
     {"tensors", KEY_TENSORS, 0, 0, "Show the tensors too, with their norms", 0},
     {"step", KEY_STEP, "N", 0, "Show the checkpoint of step N in full (newest)", 0},
+    {"best", KEY_BEST, 0, 0, "Show the checkpoint of the best evaluation (godwit run --keep-best)", 0},
     {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was saved last)", 0},
     {0},
 };
 
-static const char inspect_doc[] = "Shows the checkpoints of a peer's directory, or with --from of a running "
-                                  "peer, and the newest of them in "
-                                  "full, or the checkpoint whose manifest is given: job and parameters, "
-                                  "results, state hash, "
-                                  "which chunks are here and intact, and which peers have the others. "
-                                  "Nothing is changed.\vThe exit code is 1 "
-                                  "when a manifest, or a chunk of the checkpoint shown in full, is damaged. "
-                                  "Chunks that are missing here are not "
-                                  "damage: each peer may hold only a part of a checkpoint. Where a peer runs "
-                                  "in the directory, it is asked who has "
-                                  "them. DIR@STEP, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step "
-                                  "and --job do.";
+static const char inspect_doc[] =
+    "Shows the checkpoints of a peer's directory, or with --from of a running "
+    "peer, and the newest of them in "
+    "full, or the checkpoint whose manifest is given: job and parameters, "
+    "results, state hash, "
+    "which chunks are here and intact, and which peers have the others. "
+    "Nothing is changed.\vThe exit code is 1 "
+    "when a manifest, or a chunk of the checkpoint shown in full, is damaged. "
+    "Chunks that are missing here are not "
+    "damage: each peer may hold only a part of a checkpoint. Where a peer runs "
+    "in the directory, it is asked who has "
+    "them. DIR@STEP, DIR@best, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step, --best and --job do.";
 
 static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -62,21 +63,27 @@ static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     case KEY_STEP:
         a->choice.step = gw_number_of_option(state, "--step", arg, 0, UINT64_MAX - 1);
         return 0;
+    case KEY_BEST:
+        a->choice.best = true;
+        return 0;
     case KEY_JOB:
         a->choice.job = gw_checkpoint_job_of_option(state, arg);
         return 0;
     case ARGP_KEY_ARG:
         if (a->path != NULL)
-            argp_error(state, "unexpected argument '%s': give one directory or manifest", arg);
+            gw_argp_error(state, "unexpected argument '%s': give one directory or manifest", arg);
         a->path = arg;
         return 0;
     case ARGP_KEY_NO_ARGS:
         if (a->choice.place.from == NULL)
-            argp_error(state, "give the directory of a peer, or a manifest, or a running peer by --from");
+            gw_argp_error(state, "give the directory of a peer, or a manifest, or a running peer by --from");
         return 0;
     case ARGP_KEY_SUCCESS:
         if (a->path != NULL && !gw_checkpoint_choice_take(a->path, &a->choice))
-            argp_error(state, "%s: give a step and a job once, here or by --step and --job", a->path);
+            gw_argp_error(state, "%s: give a step and a job once, here or by --step, --best and --job",
+                          a->path);
+        if (a->choice.best && a->choice.step != GW_CHECKPOINT_NEWEST)
+            gw_argp_error(state, "--best and --step exclude each other: give one of them");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -139,7 +146,7 @@ static bool count_here(const arguments *a, const gw_catalog *catalog, gw_store *
 
 static void print_all(const arguments *a, const char *where, const gw_catalog *catalog, const uint32_t *here,
                       const gw_inspect_report *report) {
-    bool newest = a->choice.step == GW_CHECKPOINT_NEWEST;
+    bool newest = a->choice.step == GW_CHECKPOINT_NEWEST && !a->choice.best;
     gw_inspect_print_catalog(stdout, where, catalog, here);
     fprintf(stdout, "\n%s:\n\n", newest ? "The newest" : "The chosen one");
     gw_inspect_print_report(stdout, report, a->tensors);
@@ -187,7 +194,8 @@ static bool inspect_folder(const arguments *a, gw_err *err) {
     char dir[GW_PATH_BYTES];
     gw_store *store;
     gw_catalog catalog;
-    if (!gw_directory_find(a->path, dir, err) || !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
+    if (!gw_checkpoint_dir_find(a->path, a->program, dir, err) ||
+        !gw_store_open(dir, GW_STORE_LOOK, NULL, &store, err))
         return false;
     bool done =
         gw_catalog_load(gw_io_system(), dir, &catalog, err) && inspect_catalog(a, dir, &catalog, store, err);
@@ -246,7 +254,11 @@ static bool inspect_manifest(const arguments *a, gw_err *err) {
 
 static bool inspect(arguments *a, gw_err *err) {
     struct stat status;
-    if (a->path != NULL && stat(a->path, &status) < 0) return gw_fail_errno(err, errno, "%s", a->path);
+    if (a->path != NULL && stat(a->path, &status) < 0)
+        return gw_command_blame_files(gw_fail(err,
+                                              errno == ENOENT || errno == ENOTDIR ? GW_E_NOTFOUND : GW_E_IO,
+                                              "%s: %s", a->path, strerror(errno)),
+                                      err);
     if (a->choice.place.from != NULL &&
         (a->client = gw_client_dial(&a->choice.place, a->program, err)) == NULL)
         return false;
@@ -269,6 +281,5 @@ int gw_inspect_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &a);
     gw_err err;
     if (inspect(&a, &err)) return 0;
-    fprintf(stderr, "%s: %s\n", argv[0], err.text);
-    return err.code == GW_E_USAGE ? 2 : 1;
+    return gw_command_fail(argv[0], &err);
 }
