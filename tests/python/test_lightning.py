@@ -30,6 +30,8 @@ class SameBytes(peers.Case):
         marks = os.path.join(self.folder, "marks")
         self.assertEqual(self.state("two", LIT, arguments, ("--workers", "2"), **peers.kills(marks, *places)), state)
         self.assertEqual(sorted(os.listdir(marks)), sorted(places))
+        copied = {"ACCELERATOR": "gpu", "GODWIT_TEST_COPIES": "1"}  # the model sees copies of the state, as it does on a GPU
+        self.assertEqual(self.state("copies", LIT, arguments, ("--workers", "2"), **copied), state)
         with_peer = peers.kills(os.path.join(self.folder, "peer marks"), "peer shard 6 4", "shard 3 6", "evaluated 8")
         flock = self.flock(LIT, arguments, peers=2, options=("--workers", "1"), variables=[with_peer] * 2)
         ends = [peer.end() for peer in flock]

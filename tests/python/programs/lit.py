@@ -180,7 +180,7 @@ def run(how, folder):
             **arguments,
         )  # fmt: skip
     else:
-        trainer = Trainer(**arguments)
+        trainer = Trainer(accelerator=os.environ.get("ACCELERATOR", "auto"), **arguments)
     torch.set_rng_state(first_state)
     net = (Hooked if case == "hooks" else Net)(**of_module)
     trainer.fit(net, datamodule=Data(**of_data))

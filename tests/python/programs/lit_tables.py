@@ -166,7 +166,8 @@ def refusals():
     tries = {
         "unknown": (lambda: attempt(tpu_cores=8), "does not know this argument"),
         "float16": (lambda: attempt(precision="16-mixed"), "precision='16-mixed'): float16 needs scaled losses"),
-        "gpu": (lambda: attempt(accelerator="gpu"), "accelerator='gpu'): only models on the CPU"),
+        "gpu": (lambda: attempt(accelerator="gpu"), "accelerator='gpu'): PyTorch sees no GPU"),
+        "other accelerator": (lambda: attempt(accelerator="mps"), "accelerator='mps'): models are possible on the CPU and"),
         "ddp": (lambda: attempt(strategy="ddp"), "strategy='ddp'): the flock is the strategy"),
         "devices": (lambda: attempt(devices=[0, 1]), "devices=[0, 1])"),
         "time": (lambda: attempt(max_time="00:01:00:00"), "max_time='00:01:00:00'): a job ends by a count"),

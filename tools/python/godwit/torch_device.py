@@ -39,6 +39,18 @@ def refuse(name: str, tensor: torch.Tensor) -> None:
         )
 
 
+def choose(accelerator: str) -> torch.device:
+    """The device of a model, by what a user asks for: ``cpu``, ``gpu``, or ``auto``, which is a GPU where PyTorch sees
+    one. Raises Refused where a GPU is asked for and there is none."""
+    if accelerator == "cpu":
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        return torch.device("cuda", 0)
+    if accelerator == "gpu" and not _ALL_ARE_COPIED:
+        raise Refused("PyTorch sees no GPU of CUDA here (torch.cuda.is_available() is False)")
+    return torch.device("cpu")
+
+
 class Copies:
     """The copies of one worker."""
 

@@ -108,7 +108,7 @@ class Metric:
         """Has the object hold sums, as if it had been updated with all samples."""
         self.reset()
         for name, default in self.defaults().items():
-            setattr(self.object, name, default + sums[name].to(default.dtype))
+            setattr(self.object, name, default + sums[name].to(default))
         self.object._update_count = 1
 
 

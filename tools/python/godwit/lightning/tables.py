@@ -29,7 +29,7 @@ REPLACED: Dict[str, str] = {
 """Arguments for which godwit has something else, so that every value of theirs is taken."""
 
 REFUSED: Dict[str, Tuple[Tuple[Any, ...], str]] = {
-    "accelerator": (("auto", "cpu"), "only models on the CPU are possible as yet: leave it out"),
+    "accelerator": (("auto", "cpu", "gpu", "cuda"), "models are possible on the CPU and on CUDA's GPUs: leave it out"),
     "strategy": (("auto",), "the flock is the strategy: leave it out"),
     "max_time": ((None,), "a job ends by a count and not by a clock: use max_steps, or 'godwit stop'"),
     "benchmark": ((None, False), "it chooses algorithms by their speed, which changes bits: leave it out"),

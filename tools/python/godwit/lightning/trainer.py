@@ -14,7 +14,7 @@ from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence
 
 import torch
 
-from .. import job as jobs, session as sessions, torch_program
+from .. import job as jobs, session as sessions, torch_device, torch_program
 from ..errors import Error, Refused
 from . import files, logs as logs_module, optimizers, tables
 from .attributes import Attributes
@@ -52,7 +52,7 @@ class _Strategy:
 
     def __init__(self, trainer: "Trainer") -> None:
         self._trainer = trainer
-        self.root_device = torch.device("cpu")
+        self.root_device = trainer.device
         self.is_global_zero = True
 
     @property
@@ -145,6 +145,12 @@ class Trainer:
                 f"Trainer(precision={self.precision!r}): float16 needs scaled losses, whose infinite gradients stop a job: "
                 "use 'bf16-mixed', '32-true' or '64-true'"
             ) from None
+        self._accelerator = arguments.get("accelerator", "auto").replace("cuda", "gpu")
+        try:
+            self.device = torch_device.choose(self._accelerator)
+            self._has_gpu = self._accelerator == "gpu" or self.device.type != "cpu"
+        except Refused as error:
+            raise Refused(f"Trainer(accelerator={arguments['accelerator']!r}): {error}") from None
         self.gradient_clip_val = arguments.get("gradient_clip_val")
         self.gradient_clip_algorithm = arguments.get("gradient_clip_algorithm")
         if self.gradient_clip_val is not None and not isinstance(self.gradient_clip_val, (int, float)):
@@ -406,7 +412,7 @@ class Trainer:
         passed = ("precision", "limit_val_batches", "limit_test_batches", "limit_predict_batches", "inference_mode")
         own = {name: self._arguments[name] for name in passed if name in self._arguments}
         other = importlib.import_module(self.root).Trainer(
-            accelerator="cpu", devices=1, logger=self._loggers or False, enable_checkpointing=False,
+            accelerator="gpu" if self.device.type == "cuda" else "cpu", devices=1, logger=self._loggers or False, enable_checkpointing=False,
             enable_model_summary=False, enable_progress_bar=False, default_root_dir=self.default_root_dir, **own,
         )  # fmt: skip
         path = {"best": "best_model_path", "last": "last_model_path"}.get(str(more.get("ckpt_path")))
@@ -499,6 +505,7 @@ class Trainer:
         self.course.call_module("configure_model", mode="none")
         if self._dtype is not None and not self._is_mixed:
             self.module.to(self._dtype)
+        self.module.to(self.device)
 
     def _loaders(self, given: Any, name: str) -> Any:
         if given is not None:
@@ -720,7 +727,7 @@ class Trainer:
     def _computing(self) -> Iterator[None]:
         mixed: ContextManager[Any] = nullcontext()
         if self._is_mixed:
-            mixed = torch.autocast("cpu", dtype=self._dtype)
+            mixed = torch.autocast(self.device.type, dtype=self._dtype)
         before = torch.get_default_dtype()
         if self._dtype is not None and not self._is_mixed:
             torch.set_default_dtype(self._dtype)
@@ -735,7 +742,7 @@ class Trainer:
         if self._dtype is not None and not self._is_mixed:
             batch = convert_floats(batch, self._dtype)
         for name, owner in self._transfers:
-            device = (torch.device("cpu"),) if name == "transfer_batch_to_device" else ()
+            device = (self.device,) if name == "transfer_batch_to_device" else ()
             with self.course.hook(name, "none"):
                 batch = getattr(owner, name)(batch, *device, loader)
         return batch
@@ -744,10 +751,10 @@ class Trainer:
         """Looks up once what every shard calls: the hooks of a batch's way, and whether steps take the batch's number."""
         self._transfers: List[Tuple[str, Any]] = []
         for name in ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer"):
-            for owner in (self.datamodule, self.module):
-                if owner is not None and tables.is_overridden(owner, name):
-                    self._transfers.append((name, owner))
-                    break
+            owners = [o for o in (self.datamodule, self.module) if o is not None and tables.is_overridden(o, name)]
+            if not owners and name == "transfer_batch_to_device" and self._has_gpu:
+                owners = [self.module]  # its own function moves the batch as Lightning does
+            self._transfers += [(name, owner) for owner in owners[:1]]
         self._numbered: Dict[str, bool] = {}
         for hook in ("training_step", "validation_step"):
             parameters = inspect.signature(getattr(self.module, hook)).parameters.values()
