@@ -15,7 +15,7 @@
 sim_record sim_record_copy(const uint8_t *bytes, size_t length) {
     sim_record one = {.bytes = malloc(length + GW_RECORD_FILE_CHECKSUM), .length = length};
     GW_ASSERT_MEMORY(one.bytes != NULL);
-    memcpy(one.bytes, bytes, length);
+    if (length > 0) memcpy(one.bytes, bytes, length);
     return one;
 }
 
