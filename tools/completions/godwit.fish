@@ -332,6 +332,7 @@ complete -c godwit -n '__godwit_is sim' -l first -x -d 'The job goes on from the
 complete -c godwit -n '__godwit_is sim' -l flap -x -d 'Cuts that come and go several times a second'
 complete -c godwit -n '__godwit_is sim' -l flip-ms -x -d 'A bit flips in a state in memory, at any time; this needs --verify'
 complete -c godwit -n '__godwit_is sim' -l force -x -a '0 1' -d '1 means that the core is no majority, and that an operator forces a view'
+complete -c godwit -n '__godwit_is sim' -l tight -x -d 'Full disks that have room again once something on them is deleted'
 complete -c godwit -n '__godwit_is sim' -l full-ms -x -d 'A disk is full for up to 3 s, except for small files'
 complete -c godwit -n '__godwit_is sim' -l garble -x -d 'Datagrams that arrive with flipped bits'
 complete -c godwit -n '__godwit_is sim' -l hang-ms -x -d 'A disk hangs for up to 90 s'

@@ -193,11 +193,11 @@ void gw_saves_open(gw_peer *p, bool final) {
         p->save.unsaved_ns = 0;
         p->save.unsaved_logged = false;
     }
-    bool last = (final || leaves) && !gw_saves_anyone_writes(p, -1);
+    bool last = (final || leaves || s->holds) && !gw_saves_anyone_writes(p, -1);
     bool again = p->save.unwritable && !p->save.disk_hangs && (last || p->now >= p->save.write_again_ns);
     if (again) p->save.unwritable = false;
     bool lacks_room = again && (last || p->now >= p->save.refused_ns + gw_peer_ms(p, WRITE_AGAIN_MOST_MS));
-    if (!p->save.unwritable) gw_kept_make_room(p, lacks_room);
+    if (!p->save.unwritable) gw_kept_make_room(p, lacks_room, last);
     store_chunks(p, p->save.unwritable);
     for (uint32_t i = 0; i < p->members.contact_count; i++) take_early(p, &p->members.contacts[i]);
 }
@@ -620,17 +620,30 @@ void gw_saves_disk_hangs(gw_peer *p) {
     }
 }
 
+/* Whether a lone peer saves the last state before it ends or leaves, or the best one so far: no other disk can
+ * take it, and no later one is worth more. */
+static bool is_last_of_one(const gw_peer *p) {
+    const gw_save *s = &p->save.open;
+    return p->view.current.count == 1 && !p->save.disk_hangs &&
+           (s->final || s->holds || gw_saves_before_leaving(p));
+}
+
 void gw_saves_stored(gw_peer *p, const gw_event *event) {
     gw_save *s = &p->save.open;
     gw_deadlines_disk_ends(p, event->token);
     if (!s->active || event->token != s->store_token) return;
     s->store_token = 0;
     bool failed = event->outcome != GW_DONE;
+    bool present = p->state.present && p->state.step == s->step && !p->step.applying; /* it is still there */
+    if (failed && !p->save.unwritable && present && is_last_of_one(p) && gw_kept_has_older(p)) {
+        gw_kept_make_room(p, true, true);
+        store_chunks(p, false);
+        return;
+    }
     if (failed && !p->save.unwritable) {
         cannot_write(p);
         say_unwritable(p, event);
-        if (p->state.present && p->state.step == s->step &&
-            !p->step.applying) { /* it is still there: others may need the hashes */
+        if (present) { /* others may need the hashes */
             store_chunks(p, true);
             return;
         }

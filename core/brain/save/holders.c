@@ -105,6 +105,12 @@ bool gw_holders_live(const gw_peer *p, const gw_checkpoint_ref *one) {
     return true;
 }
 
+bool gw_holders_surely_live(const gw_peer *p, const gw_checkpoint_ref *one) {
+    const gw_inventory *here = gw_peer_inventory_find(&p->inventory, &one->root);
+    bool whole = here != NULL && gw_set_count(&here->chunks) == here->chunks.size;
+    return (whole || find(p, &one->root) != NULL) && gw_holders_live(p, one);
+}
+
 static void take_newer(const gw_peer *p, gw_checkpoint_ref *newest, const gw_checkpoint_ref *one) {
     if (one->step > newest->step && gw_holders_live(p, one)) *newest = *one;
 }

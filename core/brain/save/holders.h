@@ -8,6 +8,8 @@ void gw_holders_note(gw_peer *p, const gw_hash *root, const gw_set *ranks);
 void gw_holders_close(gw_peer *p);
 /* Whether the peers that live have all chunks of a checkpoint, as far as this peer knows. */
 bool gw_holders_live(const gw_peer *p, const gw_checkpoint_ref *one);
+/* Whether they have, and this peer knows where each chunk is. */
+bool gw_holders_surely_live(const gw_peer *p, const gw_checkpoint_ref *one);
 /* The newest checkpoint that the peers which live have as a whole, as far as this peer knows; step 0:
  * none. The root is zero where only the step is known. */
 gw_checkpoint_ref gw_holders_newest(const gw_peer *p);

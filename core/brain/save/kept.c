@@ -271,21 +271,55 @@ static uint32_t most_wanted_roots(const gw_peer *p, gw_hash *roots) {
                                            roots + count);
 }
 
+bool gw_kept_has_older(const gw_peer *p) {
+    const gw_checkpoint_ref *known = gw_kept_newest(p);
+    bool given = p->save.room_step == p->save.open.step && p->save.older_gave_way;
+    if (known == NULL || given || !gw_kept_knows_lineage(p) || !gw_holders_surely_live(p, known))
+        return false;
+    bool older = false;
+    for (uint32_t i = 0; i < p->inventory.count; i++) {
+        const gw_inventory *one = &p->inventory.list[i];
+        bool best = p->state.best.kept.step > 0 && gw_hash_equal(&one->root, &p->state.best.kept.root);
+        older |= one->step < known->step && !best;
+    }
+    return older;
+}
+
+/* Writes the roots of the checkpoints that a last state leaves on a disk without room for it: the newest one
+ * that is known to be whole, and all later ones, which may be. Each peer keeps what it knows to be whole and
+ * what follows it, so that the newest whole one of all stays whole. */
+static uint32_t last_roots(gw_peer *p, gw_hash *roots) {
+    const gw_peer_inventory *here = &p->inventory;
+    const gw_checkpoint_ref known = *gw_kept_newest(p);
+    gw_peer_say(p, GW_WARN,
+                "there is no room for the state of step %" PRIu64 ": checkpoints before that of step %" PRIu64
+                ", which is whole, are deleted here",
+                p->save.open.step, known.step);
+    for (uint32_t i = p->save.kept_count; i-- > 0;)
+        if (p->save.kept[i].step < known.step) keep_no_more(p, i);
+    roots[0] = known.root;
+    return 1 + gw_peer_inventory_range(here, known.step + 1, UINT64_MAX, roots + 1, here->count);
+}
+
 /* Makes room for the next checkpoint. Chunks of checkpoints that were given up are deleted, except those of
  * the state that is to be saved, which are of use. Orphans that were here when this process began may belong
  * to a checkpoint of other peers, and checkpoints that nobody has called complete may be complete
  * nevertheless; they stay until the disk has refused to write for a while. After that only as many
- * checkpoints are kept as the configuration says. */
-void gw_kept_make_room(gw_peer *p, bool lacks_room) {
+ * checkpoints are kept as the configuration says, and fewer for a last state. */
+void gw_kept_make_room(gw_peer *p, bool lacks_room, bool last) {
     bool left =
         p->save.part_step != UINT64_MAX && p->save.part_step != p->save.open.step && !p->inventory.orphans;
-    bool refused = lacks_room && p->save.room_step != p->save.open.step;
+    bool older = lacks_room && last && gw_kept_has_older(p);
+    bool refused = older || (lacks_room && p->save.room_step != p->save.open.step);
     if (!left && !refused) return;
-    if (refused) p->save.room_step = p->save.open.step;
+    if (refused) {
+        p->save.room_step = p->save.open.step;
+        p->save.older_gave_way = older;
+    }
     gw_hash *roots = calloc(2 * (size_t)p->inventory.count + p->save.kept_count + 1, sizeof *roots);
     GW_ASSERT_MEMORY(roots != NULL);
     bool all = !refused || p->save.kept_count == 0 || !gw_kept_knows_lineage(p);
-    uint32_t count = all ? all_roots(p, roots) : most_wanted_roots(p, roots);
+    uint32_t count = older ? last_roots(p, roots) : all ? all_roots(p, roots) : most_wanted_roots(p, roots);
     keep_only(p, roots, count);
     free(roots);
 }

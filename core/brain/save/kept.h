@@ -29,8 +29,12 @@ void gw_kept_note_whole(gw_peer *p, const gw_checkpoint_ref *whole);
 void gw_kept_complete(gw_peer *p, uint64_t step, const gw_hash *root, const gw_set *ranks);
 /* Handles a COMPLETE that is not about the checkpoint in progress. */
 void gw_kept_receive_complete(gw_peer *p, const gw_message *message);
-/* Makes room before a checkpoint is stored. `lacks_room`: the disk has refused to write for a while. */
-void gw_kept_make_room(gw_peer *p, bool lacks_room);
+/* Makes room before a checkpoint is stored. `lacks_room`: the disk has refused to write for a while. `last`:
+ * nobody else can store that checkpoint, which is the last one, or that of the best state, and is worth more
+ * than those before the newest whole one. */
+void gw_kept_make_room(gw_peer *p, bool lacks_room, bool last);
+/* Whether gw_kept_make_room would delete checkpoints before the newest whole one, for want of room. */
+bool gw_kept_has_older(const gw_peer *p);
 /* The view goes on from the present state, though another one is on record as the job's last: deletes that
  * one. */
 void gw_kept_give_up_end(gw_peer *p);

@@ -116,6 +116,7 @@ typedef struct gw_save_state {
     uint64_t part_step; /* of the last checkpoint begun here since the last RETAIN; UINT64_MAX = none */
     /* Step of the last checkpoint for which everything dispensable was deleted; UINT64_MAX = none. */
     uint64_t room_step;
+    bool older_gave_way;    /* for it, checkpoints before the newest whole one were deleted as well */
     bool unwritable_logged; /* the log has the reason, and nothing has been written since */
     gw_repeated_warning unwritable_warning;
     char unwritable_why[200];

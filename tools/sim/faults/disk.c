@@ -7,6 +7,7 @@
 #include "tools/sim/faults/inside.h"
 
 #include "core/base/assert.h"
+#include "core/base/mix.h"
 #include "core/record/sealed.h"
 
 #include <inttypes.h>
@@ -19,7 +20,9 @@ void sim_fill_disk(sim_cluster *c) {
     c->result->faults[GW_SIM_FULL_DISK]++;
     SIM_NOTIFY(c, mishap, p, SIM_DISK_REFUSES);
     p->disk_full_until_ns = sim_now(c) + sim_lasting_ns(c, sim_between(c, 100, 3000));
-    sim_trace(c, "the disk of peer %u is full", p->number);
+    /* A hash, as seeds that were recorded before shall draw what they drew. */
+    p->disk_is_tight = gw_mix64(p->disk_full_until_ns ^ p->number) % 1000 < c->options->tight_permille;
+    sim_trace(c, "the disk of peer %u is full%s", p->number, p->disk_is_tight ? " as it is small" : "");
 }
 
 void sim_hang_disk(sim_cluster *c) {
@@ -111,7 +114,9 @@ static void fail_records(sim_cluster *c, sim_peer *p) {
     if (!full) return;
     c->result->faults[GW_SIM_FULL_DISK]++;
     SIM_NOTIFY(c, mishap, p, SIM_DISK_REFUSES);
-    if (p->disk_full_until_ns < p->record_fails_until_ns) p->disk_full_until_ns = p->record_fails_until_ns;
+    if (p->disk_full_until_ns >= p->record_fails_until_ns) return;
+    p->disk_full_until_ns = p->record_fails_until_ns;
+    p->disk_is_tight = false;
 }
 
 void sim_refuse_records(sim_cluster *c) {

@@ -384,9 +384,34 @@ static void check_saved_end(sim_judges *j, const sim_peer *p) {
                           p->number, p->finish_step, chunk);
 }
 
+/* Checks a lone peer that ends unsaved by a disk that is full as it is small: had it deleted what is older than a
+ * whole checkpoint which it knows and has, there would be room. */
+static void check_made_room(sim_judges *j, sim_peer *p) {
+    const sim_keeper *own = &j->kept.keepers[p->number];
+    uint64_t whole = 0;
+    uint32_t older = 0;
+    bool full = p->disk_is_tight && p->disk_full_until_ns > sim_now(j->c);
+    if (!full || p->m.fence.count != 1 || j->c->options->fast) return;
+    for (uint32_t i = 0; i < p->disk.saved_count; i++) {
+        const sim_saved *one = &p->disk.saved[i];
+        const gw_hash root = sim_root(one->step, one->state);
+        bool all = one->manifest && (one->chunks.words[0] & ~one->damaged.words[0]) == ALL_CHUNKS;
+        if (all && one->step > whole && knows_complete(own, &root)) whole = one->step;
+    }
+    for (uint32_t i = 0; i < p->disk.saved_count; i++)
+        older += p->disk.saved[i].manifest && p->disk.saved[i].step < whole;
+    bool best = j->c->options->evaluate_every != 0; /* one of them may be the best state */
+    if (older > best)
+        sim_violation(j->c,
+                      "peer %u ends unsaved on a small disk, and %u checkpoints before a whole one of step "
+                      "%" PRIu64 " take its room",
+                      p->number, older, whole);
+}
+
 static void on_finished(void *context, sim_peer *p) {
     sim_judges *j = context;
     const gw_sim_options *o = j->c->options;
+    if (p->finish == GW_FINISH_UNSAVED) check_made_room(j, p);
     if (p->finish == GW_FINISH_DONE) {
         uint64_t last = sim_last_step(o);
         /* With float sums it is the state of the last step that was shown last, which differs from an

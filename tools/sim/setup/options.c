@@ -82,6 +82,8 @@ const gw_sim_option gw_sim_option_table[] = {
      0, 1000, 0.25, 1, 50, true},
     {"full-ms", "MS", "a disk is full for up to 3 s, but for small files", AT(full_ms), 0, LONG, 0.2, 1000,
      8000, true},
+    {"tight", "PERMILLE", "full disks that have room again once something on them is deleted",
+     AT(tight_permille), 0, 1000, 0, 0, 0, true},
     {"hang-ms", "MS", "a disk hangs for up to 90 s", AT(hang_ms), 0, LONG, 0.15, 2000, 15000, true},
     {"slow-disk-ms", "MS", "a disk takes up to 100 times longer, for up to 10 s", AT(slow_disk_ms), 0, LONG,
      0.2, 1000, 10000, true},
@@ -510,6 +512,7 @@ void gw_sim_draw(gw_sim_options *o) {
     /* In half of the runs with a poison shard it ends worker processes. */
     set_unset(&o->worker_permille, draw_own(o, 0x30a4e4ULL, o->poison_step != 0 ? 0.5 : 0.1, 1, 50));
     set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
+    set_unset(&o->tight_permille, draw_own(o, 0x7164474ULL, 0.5, 200, 1000));
     set_unset(&o->bound_ms, draw_bound_ms(o));
 }
 

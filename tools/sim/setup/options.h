@@ -44,6 +44,7 @@ typedef struct gw_sim_options {
     uint32_t path_ms;  /* no sums pass between two peers that reach each other */
     uint32_t drop_permille, duplicate_permille, garble_permille, delay_us, tail_permille;
     uint32_t full_ms, hang_ms, slow_disk_ms, crawl_ms, damage_ms, unsynced_permille;
+    uint32_t tight_permille;            /* share of the full disks that get room by what is deleted */
     uint32_t record_ms, spoil_permille; /* faults of the records of votes */
     uint32_t leave_ms, stop_ms, device_ms;
     uint32_t corrupt_permille; /* a member of a reduction gets a sum with flipped bits */

@@ -212,6 +212,7 @@ struct sim_peer {
 
     /* The machine's condition. */
     uint64_t disk_full_until_ns, disk_hangs_until_ns, disk_slow_until_ns, disk_crawls_until_ns;
+    bool disk_is_tight; /* while it is full: what is deleted on it makes room */
     uint64_t record_fails_until_ns;
     double record_fails;                    /* the share of records that fail until then */
     uint64_t clock_since_ns, clock_base_ns; /* at the time clock_since_ns its clock showed clock_base_ns */

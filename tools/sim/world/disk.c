@@ -265,9 +265,9 @@ static void manifest(sim_cluster *c, sim_peer *p, const gw_action *action) {
 
 /* Deletes what is not retained. No checkpoint is under way then, so chunks without a manifest belong to
  * none. */
-static void retain(sim_peer *p, const gw_action *action) {
+static void retain(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_disk *disk = &p->disk;
-    uint32_t kept = 0;
+    uint32_t kept = 0, count = disk->saved_count;
     p->m.has_open = false;
     for (uint32_t i = 0; i < disk->saved_count; i++) {
         gw_hash root = sim_root(disk->saved[i].step, disk->saved[i].state);
@@ -280,6 +280,8 @@ static void retain(sim_peer *p, const gw_action *action) {
             free_saved(&disk->saved[i]);
     }
     disk->saved_count = kept;
+    if (kept < count && p->disk_is_tight && p->disk_full_until_ns > sim_now(c))
+        p->disk_full_until_ns = sim_now(c);
 }
 
 void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
@@ -292,7 +294,7 @@ void sim_disk_action(sim_cluster *c, sim_peer *p, const gw_action *action) {
         break;
     default:
         SIM_NOTIFY(c, retain_begins, p);
-        retain(p, action);
+        retain(c, p, action);
         SIM_NOTIFY(c, retain_ends, p);
         break;
     }

@@ -803,3 +803,25 @@ Test(peer_saves, who_began_anew_keeps_no_checkpoint_of_an_earlier_run) {
         flock_close(&f);
     }
 }
+
+/* A disk with room for two checkpoints, which are kept; then comes the last one. */
+Test(peer_saves, a_last_state_takes_the_room_of_what_is_older_than_a_whole_checkpoint) {
+    for (int leaves = 0; leaves < 2; leaves++) {
+        flock f;
+        flock_open(&f, 1, 1, leaves ? LONG : 18, GW_QUORUM_ANY);
+        f.checkpoint_steps = 5;
+        f.peers[0].config.keep = 2;
+        f.peers[0].store.room = 2 * FLOCK_CHUNKS;
+        flock_start_all(&f);
+        cr_assert(flock_run(&f, cannot_write_here, MOST_EVENTS));
+        cr_assert_eq(f.peers[0].checkpoints, 2);
+        if (leaves) flock_tell(&f, 0, (gw_event){.kind = GW_EV_LEAVE});
+        cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+        cr_expect_eq(flock_finished(&f, leaves ? GW_FINISH_LEFT : GW_FINISH_DONE), 1);
+        cr_expect_eq(f.peers[0].checkpoints, 3);
+        cr_expect_eq(
+            flock_said(&f, 0, "checkpoints before that of step 10, which is whole, are deleted here"), 1);
+        cr_expect_eq(f.peers[0].retained, 2, "the newest before it, and it");
+        flock_close(&f);
+    }
+}
