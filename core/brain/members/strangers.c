@@ -84,12 +84,32 @@ static bool differ_in_origin(const char *theirs, const char *ours) {
     return differ;
 }
 
+/* Whether a line of one of the identities tells of more than the state from which the job goes on. A peer that
+ * keeps the best state does it by what that state says, too. */
+static bool tells_more(const char *theirs, const char *ours, const char *line) {
+    static const char best[] = "keep-best=";
+    return strncmp(line, best, sizeof best - 1) != 0 && gw_identity_differ_in(theirs, ours, line) &&
+           !gw_identity_follows(theirs, ours, line);
+}
+
+/* Whether two jobs that go on from different states would differ if they went on from the same. */
+static bool differ_otherwise(const char *theirs, const char *ours) {
+    char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE];
+    bool more = gw_identity_notes(theirs, ours, notes) > 1; /* the first tells of the states */
+    for (const char *line = theirs; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        more |= tells_more(theirs, ours, line);
+    for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
+        more |= tells_more(theirs, ours, line);
+    return more;
+}
+
 /* Whether this peer begins again with the first state of a peer that it has met. Another peer that knows
  * one is right if it has a view; otherwise the later state is, as a checkpoint that is newer on some disk
  * than on others. */
 static bool takes_origin_of(const gw_peer *p, const gw_message *m) {
     const char *theirs = m->hello.identity;
-    if (!p->config.rebases || p->view.current.epoch > 0 || !differ_in_origin(theirs, p->identity))
+    if (!p->config.rebases || p->view.current.epoch > 0 || !differ_in_origin(theirs, p->identity) ||
+        differ_otherwise(theirs, p->identity))
         return false;
     int64_t step = first_step_of(theirs);
     return step >= 0 && (m->hello.has_view || step > first_step_of(p->identity));
@@ -187,14 +207,15 @@ void gw_strangers_met(gw_peer *p, gw_contact *from, const gw_message *m) {
     bool ours_runs = p->view.current.epoch > 0, theirs_runs = m->hello.has_view;
     p->members.stranger_ns = p->now;
     if (differ_in_origin(m->hello.identity, p->identity) &&
+        !differ_otherwise(m->hello.identity, p->identity) &&
         (ours_runs || first_step_of(m->hello.identity) < first_step_of(p->identity))) {
         char theirs[GW_IDENTITY_ORIGIN] = "another state", ours[GW_IDENTITY_ORIGIN] = "its own";
         gw_identity_origin(m->hello.identity, theirs);
         gw_identity_origin(p->identity, ours);
         gw_peer_say(
             p, GW_INFO,
-            "peer %s goes on from %s, and this one from %s: that peer will begin again with the state of "
-            "this one, unless its --continue names a step",
+            "peer %s goes on from %s, and this one from %s: that peer takes the state of this one and begins "
+            "there, unless its --continue names a step",
             id, theirs, ours);
         return;
     }

@@ -282,6 +282,25 @@ Test(peer_strangers, a_peer_takes_the_state_of_a_flock_that_runs) {
     meet(early, unknown, true, true, 1, strstr(early, "parent="));
 }
 
+/* Another state would not make them one job. */
+Test(peer_strangers, a_peer_with_other_options_takes_no_state_and_is_told_of_them) {
+    static const char mistyped[] = "job=test\nlr=0.2\nparent=cc\nparent-step=5\nparent-root=dd\n"
+                                   "parent-place=updates=5\n";
+    meet(early, mistyped, true, true, -1, NULL);
+    flock f;
+    flock_open(&f, 2, 1, 60, GW_QUORUM_ANY);
+    f.peers[0].config.identity = early;
+    f.peers[1].config.identity = mistyped;
+    for (int i = 0; i < 2; i++) f.peers[i].config.rebases = true;
+    flock_start(&f, 0);
+    cr_assert(flock_run(&f, flock_at_step_5, MOST_EVENTS));
+    flock_start(&f, 1);
+    cr_assert(flock_run(&f, NULL, MOST_EVENTS));
+    expect_denied(&f, 1, "theirs: lr=0.1, here: lr=0.2");
+    cr_expect_eq(flock_said(&f, 0, "takes the state of this one"), 0, "%s", f.peers[0].said);
+    flock_close(&f);
+}
+
 Test(peer_strangers, a_peer_that_was_told_its_step_keeps_it) {
     meet(early, late, true, false, -1, NULL);
     meet(late, other_job, true, true, -1, NULL); /* which goes on from nothing */
