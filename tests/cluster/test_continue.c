@@ -87,6 +87,14 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     lab_state(l, lab_start(l, "one", NULL, with(gpt(l, 60, longer), "--steps 27", more)), "done");
     expect_refused(l, "one", whole, "(updates=60, here 40)");
     expect_refused(l, "one", whole, "--continue");
+    /* What the command gives comes first, also what would follow from it; and the log has all. */
+    expect_refused(l, "one", with(whole, "--decay-updates 11", more),
+                   "(updates=60, here 40; decay-updates=12, here 11)");
+    expect_refused(l, "one", with(whole, "--seed 3 --lr 0.5 --beta2 0.9 --clip 2", more), "; and 2 more)");
+    const char *all = lab_logged(&l->peers[l->count - 1], "all that differs between job ");
+    cr_expect(all != NULL && strstr(all, "beta2=0.95, here 0.9") != NULL &&
+                  strstr(all, "seed=1, here 3") != NULL,
+              "%s", all != NULL ? all : "");
     lab_peer *branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
     cr_expect_str_eq(lab_state(l, branch, "done"), right);
     cr_expect_eq(lab_number(lab_last(branch, "continue"), "step"), 27);
@@ -166,9 +174,17 @@ static const char *named(const lab_peer *peer, const char *before, const char *b
 Test(continue_run, the_value_names_what_it_means_and_is_looked_at) {
     char part[TEXT], value[TEXT], moved[2 * LAB_PATH];
     lab *l = lab_open();
-    lab_peer *parent = lab_start(l, "one", NULL, DIGITS " --epochs 6");
+    snprintf(value, sizeof value, DIGITS " --epochs 6 --metrics %.200s/m.csv", l->dir);
+    lab_peer *parent = lab_start(l, "one", NULL, value);
     lab_state(l, parent, "done");
     lab_state(l, lab_start(l, "one", NULL, DIGITS " --epochs 6 --seed 7 --fresh"), "done");
+    /* A start that is refused after all leaves no job behind. */
+    snprintf(value, sizeof value, DIGITS " --epochs 6 --seed 9 --metrics %.200s/m.csv", l->dir);
+    expect_refused(l, "three", value, "rows of another job");
+    int none;
+    snprintf(moved, sizeof moved, "ls %.200s/three | grep job-", l->dir);
+    free(lab_shell(moved, &none));
+    cr_expect_eq(none, 1, "no file of the job is there");
     expect_refused(l, "one", DIGITS " --epochs 6 --lr 0.02",
                    named(parent, "2 other jobs; the nearest is ", ", at step 18 (lr=0.01, here 0.02)", part));
     expect_refused(l, "one", DIGITS " --epochs 6 --lr 0.02",

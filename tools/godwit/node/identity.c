@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAMED = 3 }; /* differences from another job that a message names */
+enum { MOST_NAMED = 3 }; /* differences from a job of an earlier build that a message names */
 
 gw_hash gw_identity_text_id(const char *identity) {
     gw_hash id;
@@ -57,19 +57,23 @@ typedef struct comparison {
     const char *theirs, *ours;   /* the texts */
     gw_param *their_list, *list; /* their lines */
     uint32_t their_count, count;
+    const char *const *given; /* names of options that the command line gives, and NULL */
     FILE *out;
-    uint32_t differ; /* differences so far */
+    uint32_t most;     /* texts that are written */
+    uint32_t named;    /* differences so far */
+    uint32_t followed; /* of these: they follow from others */
 } comparison;
 
-/* Counts a difference. Returns where its text goes; NULL: MOST_NAMED are written. */
+/* Counts a difference. Returns where its text goes; NULL: so many are written already. */
 static FILE *begin_difference(comparison *c) {
-    if (c->differ++ >= MOST_NAMED) return NULL;
-    if (c->differ > 1) fputs("; ", c->out);
+    if (c->named++ >= c->most) return NULL;
+    if (c->named > 1) fputs("; ", c->out);
     return c->out;
 }
 
 static void write_difference(comparison *c, const char *name, const char *theirs, const char *here) {
     FILE *out = begin_difference(c);
+    c->followed += gw_identity_follows(c->theirs, c->ours, name);
     const char *digest = gw_identity_digest_text(name);
     if (out == NULL) return;
     if (digest != NULL)
@@ -80,25 +84,42 @@ static void write_difference(comparison *c, const char *name, const char *theirs
         fprintf(out, "%s=%s, here %s", name, theirs ? theirs : "not given", here ? here : "not given");
 }
 
-static void write_differences(comparison *c) {
+static bool is_given(const comparison *c, const char *name) {
+    for (uint32_t i = 0; c->given[i] != NULL; i++)
+        if (strcmp(c->given[i], name) == 0) return true;
+    return false;
+}
+
+/* Whether a difference is named, in the turn of those that are given or of the others. What follows from another
+ * one is named where it is given. */
+static bool is_named(const comparison *c, const char *name, bool given) {
+    return is_given(c, name) == given && (given || !gw_identity_follows(c->theirs, c->ours, name));
+}
+
+static void write_turn(comparison *c, bool given) {
     for (uint32_t i = 0; i < c->their_count; i++) {
         const gw_param *one = &c->their_list[i];
         const char *here = value_of(c->list, c->count, one->name);
         if (here != NULL && gw_param_is_same(one->value, here)) continue;
-        if (!gw_identity_follows(c->theirs, c->ours, one->name))
-            write_difference(c, one->name, one->value, here);
+        if (is_named(c, one->name, given)) write_difference(c, one->name, one->value, here);
     }
     for (uint32_t i = 0; i < c->count; i++)
         if (value_of(c->their_list, c->their_count, c->list[i].name) == NULL &&
-            !gw_identity_follows(c->theirs, c->ours, c->list[i].name))
+            is_named(c, c->list[i].name, given))
             write_difference(c, c->list[i].name, NULL, c->list[i].value);
-    if (c->differ > MOST_NAMED) fprintf(c->out, "; and %u more", c->differ - MOST_NAMED);
-    if (c->differ == 0) fputs("nothing differs that can be named", c->out);
 }
 
-uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours) {
+static void write_differences(comparison *c) {
+    write_turn(c, true);
+    write_turn(c, false);
+    if (c->named > c->most) fprintf(c->out, "; and %u more", c->named - c->most);
+    if (c->named == 0) fputs("nothing differs that can be named", c->out);
+}
+
+uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours, const char *const *given,
+                                  uint32_t most) {
     char *texts[] = {copy(theirs), copy(ours)};
-    comparison c = {.theirs = theirs, .ours = ours, .out = out};
+    comparison c = {.theirs = theirs, .ours = ours, .given = given, .out = out, .most = most};
     char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE];
     const uint32_t count = gw_identity_notes(theirs, ours, notes);
     for (uint32_t i = 0; i < count; i++) {
@@ -111,7 +132,7 @@ uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *our
     free(c.their_list);
     free(c.list);
     for (int i = 0; i < 2; i++) free(texts[i]);
-    return c.differ;
+    return c.named - c.followed;
 }
 
 /* Removes the lines that name the state from which a job goes on, which begin with "parent". */
@@ -128,11 +149,11 @@ static void drop_origin(char *identity) {
     *to = '\0';
 }
 
-void gw_identity_text_changes(FILE *out, const char *parent, const char *ours) {
+void gw_identity_text_changes(FILE *out, const char *parent, const char *ours, const char *const *given) {
     char *without = copy(ours), *parents = copy(parent);
     drop_origin(without);
     drop_origin(parents);
-    gw_identity_text_compare(out, parents, without);
+    gw_identity_text_compare(out, parents, without, given, UINT32_MAX);
     free(without);
     free(parents);
 }

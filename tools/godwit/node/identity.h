@@ -36,12 +36,15 @@ char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id);
  * Blocks on the disk. */
 bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err);
 
-/* Writes for people what differs between the identity of another job, `theirs`, and this one's. Returns in how
- * many things they differ, not counting what follows from others. */
-uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours);
+/* Writes for people what differs between the identity of another job, `theirs`, and this one's: first what the
+ * command line gives (`given`: names of options, and NULL), then what else does; at most `most` differences, and
+ * how many more there are. What follows from another difference is named where it is given, and not counted.
+ * Returns in how many things they differ. */
+uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours, const char *const *given,
+                                  uint32_t most);
 
-/* Writes what differs between the identity of a job and this one's, which goes on from it. */
-void gw_identity_text_changes(FILE *out, const char *parent, const char *ours);
+/* Writes all that differs between the identity of a job and this one's, which goes on from it. */
+void gw_identity_text_changes(FILE *out, const char *parent, const char *ours, const char *const *given);
 
 /* Writes what differs between a job of which there is only a manifest and a job with these parameters. An
  * earlier build has left the manifest, with the options as they were typed, and no identity. It named the

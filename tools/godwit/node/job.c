@@ -110,6 +110,14 @@ typedef struct nearest {
     gw_hash id;
 } nearest;
 
+enum { MOST_NAMED = 3 }; /* differences from another job that an error names */
+
+/* The names of the options that the command line gives. */
+static const char *const *given_of(const gw_node_job *job) {
+    static const char *const none[] = {NULL};
+    return job->options->given != NULL ? job->options->given : none;
+}
+
 /* Considers another job, whose text it owns from then on. Returns whether it is nearer. */
 static bool take_nearer(nearest *n, nearest other) {
     bool nearer = n->text == NULL || other.differ < n->differ ||
@@ -136,7 +144,7 @@ static bool has_begun(const gw_node_job *job, nearest *other) {
             char *tail = strstr(lines, tails[i]);
             if (tail != NULL) tail[1] = '\0';
         }
-        uint32_t differ = gw_identity_text_compare(out, lines, stem);
+        uint32_t differ = gw_identity_text_compare(out, lines, stem, given_of(job), MOST_NAMED);
         free(lines);
         GW_ASSERT_MEMORY(fclose(out) == 0);
         take_nearer(other, (nearest){.text = text, .differ = differ, .id = gw_identity_text_id(begun)});
@@ -325,7 +333,7 @@ static char *name_differences(const gw_node_job *job, gw_directory *directory, c
         fprintf(out, "%s, here %s", other->job_name, job->options->job->name);
         *differ = ANOTHER_JOB;
     } else if (theirs != NULL) {
-        *differ = gw_identity_text_compare(out, theirs, job->identity);
+        *differ = gw_identity_text_compare(out, theirs, job->identity, given_of(job), MOST_NAMED);
     } else {
         uint32_t count;
         gw_param *ours = gw_node_job_shared_params(job, &count);
@@ -361,6 +369,19 @@ static const gw_manifest *consider_other(const gw_node_job *job, gw_directory *d
     return take_nearer(best, one) ? last : NULL;
 }
 
+/* Logs all that differs between another job and this one, of which an error names the first. */
+static void log_differences(const gw_node_job *job, const gw_hash *id, const char *theirs) {
+    char *text = NULL, short_id[9];
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    GW_ASSERT_MEMORY(out != NULL);
+    gw_identity_text_compare(out, theirs, job->identity, given_of(job), UINT32_MAX);
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    gw_hex(id->bytes, 4, short_id);
+    gw_log(GW_INFO, "node", "all that differs between job %s and this one: %s", short_id, text);
+    free(text);
+}
+
 /* Fails because the directory holds other jobs, and tells how the nearest of them can be meant. */
 static bool refuse_directory(const gw_node_job *job, gw_directory *directory, const gw_catalog *catalog,
                              gw_err *err) {
@@ -373,6 +394,8 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
     }
     GW_ASSERT(newest != NULL);
     char *identity = gw_identity_text_read(directory, &best.id), origin[GW_IDENTITY_ORIGIN];
+    if (identity != NULL && best.differ > MOST_NAMED && best.differ < NO_IDENTITY)
+        log_differences(job, &best.id, identity);
     char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "";
     const char *other_jobs = jobs > 1 ? "them" : "it";
     gw_hex(best.id.bytes, 4, id);
@@ -391,7 +414,8 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
             ? ". --steps is the end of a job, and a part of what it is; to stop for a while there "
               "is godwit stop"
             : "";
-    bool only_origin = best.differ == 1 && identity != NULL && gw_identity_origin(identity, origin);
+    bool only_origin = best.differ == 1 && strstr(best.text, "; ") == NULL && identity != NULL &&
+                       gw_identity_origin(identity, origin);
     if (only_origin)
         gw_fail(err, GW_E_USAGE,
                 "%s holds %s, which was begun by --continue, from %s, and differs in nothing else: give "
@@ -426,7 +450,7 @@ static void log_changes(const gw_node_job *job, gw_directory *directory) {
     if (theirs == NULL) return; /* the parent is in another directory */
     FILE *out = open_memstream(&text, &length);
     GW_ASSERT_MEMORY(out != NULL);
-    gw_identity_text_changes(out, theirs, job->identity);
+    gw_identity_text_changes(out, theirs, job->identity, given_of(job));
     GW_ASSERT_MEMORY(fclose(out) == 0);
     gw_hex(job->origin.job.bytes, 4, id);
     gw_log(GW_INFO, "node", "a new job, that goes on from job %s; what differs: %s", id, text);

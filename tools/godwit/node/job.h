@@ -72,7 +72,7 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err);
  * another job, and a user who mistyped the value should not train from step 0. */
 bool gw_node_job_begin(gw_node_job *job, gw_directory *directory, const gw_manifest *other, gw_err *err);
 /* Removes what gw_node_job_begin and gw_node_job_import have just left of a job that was begun by this process for
- * the first time: the peer was turned away, and nobody can go on with the job. */
+ * the first time: the peer was turned away or could not start, and nobody can go on with the job. */
 void gw_node_job_take_back(const gw_node_job *job, gw_directory *directory);
 
 #endif

@@ -208,6 +208,7 @@ static bool is_chosen(const search *s, const gw_manifest *manifest, bool copies)
 /* The newest checkpoint of the job that was saved last, of those that are chosen; NULL: there is none. */
 static gw_manifest *find_newest(const search *s, const gw_catalog *catalog, bool copies) {
     const gw_manifest *last = NULL;
+    GW_ASSERT(catalog->good_count == 0 || catalog->good != NULL);
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *one = &catalog->good[i];
         if (is_chosen(s, one, copies) && (last == NULL || one->created_ms > last->created_ms)) last = one;

@@ -113,10 +113,11 @@ static bool begin_metrics(gw_node *node, gw_err *err) {
     char job[9];
     if (node->metrics == NULL) return true;
     gw_hex(node->job.id.bytes, 4, job);
-    gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
     const uint64_t first_step = node->job.params.origin != NULL ? node->job.origin.step : 0;
-    return blame_command_line(gw_metrics_begin(node->metrics, job, first_step, node->options->fresh, err),
-                              err);
+    if (!blame_command_line(gw_metrics_begin(node->metrics, job, first_step, node->options->fresh, err), err))
+        return false;
+    gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
+    return true;
 }
 
 /* The device and its memory. */
@@ -686,7 +687,7 @@ bool gw_node_close(gw_node *node) {
     gw_claim_journal_close(claims);
     if (engine->device) engine->device->ops->close(engine->device);
     bool denied = node->result.finish == GW_FINISH_DENIED && node->publisher.counter[GW_COUNT_STEPS] == 0;
-    if (denied) gw_node_job_take_back(&node->job, &node->self.directory);
+    if (denied || node->refused) gw_node_job_take_back(&node->job, &node->self.directory);
     gw_node_job_close(&node->job);
     gw_peer_destroy(node->brain.peer);
     gw_actions_free(&node->brain.actions);

@@ -294,7 +294,6 @@ static bool take_keep_best(const option_row *option, const char *text, gw_run_op
 /* "off", "PORT", ":PORT" and "HOST:PORT". */
 static bool take_http(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     free(options->http);
-    free(options->program_args);
     options->http = NULL;
     if (strcmp(text, "off") == 0) return true;
     char host[GW_HOST_TEXT];
@@ -571,7 +570,8 @@ static bool open_parser(parser *p, gw_run_options *options, gw_err *err) {
     p->argp = calloc(most, sizeof p->argp[0]);
     p->docs = calloc(most, sizeof p->docs[0]);
     p->values = calloc(p->job_count + 1, sizeof p->values[0]);
-    if (p->argp == NULL || p->docs == NULL || p->values == NULL)
+    options->given = calloc(OPTIONS + p->job_count + 1, sizeof options->given[0]);
+    if (p->argp == NULL || p->docs == NULL || p->values == NULL || options->given == NULL)
         return gw_fail(err, GW_E_NOMEM, "out of memory");
     return add_rows(p) && (job == NULL || add_job(p, job));
 }
@@ -598,6 +598,12 @@ static error_t refuse_argument(const parser *p, const char *arg) {
     return EINVAL;
 }
 
+static void note_given(gw_run_options *options, const char *name) {
+    uint32_t i = 0;
+    while (options->given[i] != NULL && strcmp(options->given[i], name) != 0) i++;
+    options->given[i] = name;
+}
+
 static error_t parse_run(int key, char *arg, struct argp_state *state) {
     parser *p = state->input;
     if (key == ARGP_KEY_INIT && p->job_count > 0) state->child_inputs[0] = p;
@@ -606,6 +612,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
         return state->arg_num == 0 ? 0 : refuse_argument(p, arg);
     if (key < RUN_KEY || key >= RUN_KEY + OPTIONS) return ARGP_ERR_UNKNOWN;
     const option_row *o = &options_of_run[key - RUN_KEY];
+    if (o->identity) note_given(p->options, o->name);
     return o->take(o, arg, p->options, p->err) ? 0 : EINVAL;
 }
 
@@ -613,6 +620,7 @@ static error_t parse_job(int key, char *arg, struct argp_state *state) {
     parser *p = state->input;
     if (key < JOB_KEY || key >= JOB_KEY + (int)p->job_count) return ARGP_ERR_UNKNOWN;
     p->values[key - JOB_KEY] = arg != NULL ? arg : "1";
+    note_given(p->options, p->options->job->options[key - JOB_KEY].name);
     return 0;
 }
 
@@ -788,6 +796,8 @@ void gw_run_options_free(gw_run_options *options) {
     for (uint32_t i = 0; i < options->seed_count; i++) free(options->seeds[i]);
     free(options->http);
     free(options->joined);
+    free(options->given);
+    free(options->program_args);
     free(options->typed);
     free((void *)(uintptr_t)options->params.list);
     gw_param_record_close(options->params.record);

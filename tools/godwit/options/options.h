@@ -25,9 +25,10 @@ typedef struct gw_run_options {
     const gw_job_type *job;  /* compiled in, or from a shared object that stays loaded */
     char code[GW_HASH_TEXT]; /* hash of the shared object's file; "" = compiled in */
     gw_params params;        /* the job's options that have a value; owned */
-    char *program_args;      /* the value of --args with what followed "--"; NULL = none did; owned */
-    const char *command;     /* its name and its job, "godwit run gpt", for complaints; NULL = not known */
-    char *typed;             /* the whole command as a person types it; NULL = not known; owned */
+    const char **given;  /* names of the options given that are part of what the job is, and NULL; owned */
+    char *program_args;  /* the value of --args with what followed "--"; NULL = none did; owned */
+    const char *command; /* its name and its job, "godwit run gpt", for complaints; NULL = not known */
+    char *typed;         /* the whole command as a person types it; NULL = not known; owned */
 
     const char *dir;
     const char *listen;        /* HOST:PORT; port 0 = any free port */
