@@ -74,6 +74,7 @@ typedef struct program_arena {
     int fd;
     void *bytes;
     uint64_t size;
+    bool has_huge_pages; /* program_arena_take_huge_pages has been called */
 } program_arena;
 
 /* process.c */
@@ -185,6 +186,12 @@ void program_workers_close(program *job);
 /* With `lasting`, no further mapping can be written to. */
 bool program_arena_open(program_arena *arena, const char *name, uint64_t size, bool lasting, gw_err *err);
 void program_arena_close(program_arena *arena); /* a zeroed arena is allowed */
+/* Puts what has been written of an arena into huge pages, through which workers and peer read and write it a
+ * third faster; the system's own setting for shared memory (shmem_enabled) is mostly "never". What has not been
+ * written, such as room for gradients of frozen tensors, takes no memory afterwards either. Where the system
+ * refuses, the arena is only slower. Only the first call does anything: it comes when the arena has been used
+ * once. Others may use the arena meanwhile. */
+void program_arena_take_huge_pages(program_arena *arena);
 
 /* values.c */
 

@@ -107,7 +107,10 @@ bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t s
         .message = &message, .reply = GW_PROGRAM_DONE, .look = look, .context = &w};
     pthread_mutex_lock(&slot->turn);
     program_outcome outcome = compute(slot, &request, &w, emitter, err);
-    if (outcome == PROGRAM_ANSWERED) emit_all(job, slot->process.own.bytes, place.phase, emitter);
+    if (outcome == PROGRAM_ANSWERED) {
+        program_arena_take_huge_pages(&slot->process.own);
+        emit_all(job, slot->process.own.bytes, place.phase, emitter);
+    }
     pthread_mutex_unlock(&slot->turn);
     return outcome == PROGRAM_ANSWERED || outcome == PROGRAM_UNWANTED;
 }

@@ -340,6 +340,8 @@ bool program_scalars(void *job_pointer, uint64_t step, const gw_sums *sums, cons
     pthread_mutex_unlock(&job->lock);
     bool good = compute_next(&u, &scalars->stop, err);
     pthread_mutex_destroy(&u.lock);
+    program_arena_take_huge_pages(&job->state);
+    program_arena_take_huge_pages(&job->next);
     return good;
 }
 

@@ -127,12 +127,40 @@ class Leave(Exception):
     """The peer asks this process to leave."""
 
 
+_HUGE_PAGE = 2 << 20
+_PLACES_MOST = 8
+
+
 def _mapped(fd: int, size: int, access: int = mmap.PROT_READ | mmap.PROT_WRITE) -> mmap.mmap:
-    """The memory behind a descriptor of the peer's."""
+    """The memory behind a descriptor of the peer's. Large memory has huge pages, which count only where it is mapped at a
+    multiple of their size: as long as it is not, what is too much above it is filled, below which the system maps next."""
+    fillers: List[mmap.mmap] = []
     try:
-        return mmap.mmap(fd, size, mmap.MAP_SHARED, access)
+        memory = mmap.mmap(fd, size, mmap.MAP_SHARED, access)
+        while size >= _HUGE_PAGE and len(fillers) < _PLACES_MOST:
+            excess = _address_of(fd) % _HUGE_PAGE
+            if excess == 0:
+                break
+            memory.close()
+            fillers.append(mmap.mmap(-1, excess))
+            memory = mmap.mmap(fd, size, mmap.MAP_SHARED, access)
+        return memory
     except ValueError as error:  # it is smaller
         raise ProtocolError(f"memory of the peer's: {error}") from None
+    finally:
+        for filler in fillers:
+            filler.close()
+
+
+def _address_of(fd: int) -> int:
+    """The address at which the file behind a descriptor is mapped; 0 where that is not known."""
+    file = str(os.fstat(fd).st_ino)
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            place, _, _, _, inode, *_ = line.split(maxsplit=5)
+            if inode == file:
+                return int(place.split("-")[0], 16)
+    return 0
 
 
 class _Server:
