@@ -140,6 +140,14 @@ Test(tokenize, a_folder_stands_for_the_files_below_it) {
         0, "%s", said);
     CHECK(END, WORLD, END, HELLO, END, HELLO);
     cr_expect_str_eq(said, "t.bin: 6 tokens of 16 bytes, 1 file; godwit run gpt needs --vocab 266\n");
+    cr_assert_eq(shell("$godwit keygen f/k >/dev/null; printf 'P\\0NG' >f/png; mkdir f/peer; echo x "
+                       ">f/peer/godwit-directory; "
+                       "printf hello | gzip >f/z.gz; " TOKENIZE "f"),
+                 0, "%s", said);
+    CHECK(END, WORLD, END, HELLO, END, HELLO, END, HELLO);
+    cr_expect_not_null(strstr(said, "that it is no text: f/png\n"), "%s", said);
+    cr_expect_not_null(strstr(said, "a directory of Godwit: f/k\n"), "%s", said);
+    cr_expect_not_null(strstr(said, "a directory of Godwit: f/peer\n"), "%s", said);
 }
 
 Test(tokenize, compressed_texts_are_decompressed) {

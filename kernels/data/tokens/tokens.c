@@ -18,6 +18,8 @@
 static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
     if (tokens->file_count == GW_TOKENS_FILES)
         return gw_fail(err, GW_E_LIMIT, "more than %d files", GW_TOKENS_FILES);
+    if (gw_folder_is_key(path))
+        return gw_fail(err, GW_E_USAGE, "%s is a cluster key, and no text to train on", path);
     gw_token_file *grown = realloc(tokens->files, (tokens->file_count + 1) * sizeof *grown);
     if (grown == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     tokens->files = grown;
@@ -60,49 +62,58 @@ static bool is_folder(const char *path) {
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* The first and the last of the files of one kind in a folder, as text for people. */
+/* Files of one kind in a folder, as text for people: as many as fit, and how many more there are. */
 typedef struct named {
-    uint32_t count;
-    const char *first, *last;
+    uint32_t count, shown;
+    char text[400];
 } named;
 
-static void count_file(named *n, const char *path) {
-    if (n->count++ == 0) n->first = path;
-    n->last = path;
+static void name_file(named *n, const char *path) {
+    size_t used = strlen(n->text);
+    n->count++;
+    if (n->shown + 1 < n->count || used + strlen(path) + 2 >= sizeof n->text) return;
+    n->shown++;
+    snprintf(n->text + used, sizeof n->text - used, "%s%s", used > 0 ? ", " : "", path);
 }
 
 static const char *names_text(const named *n, char *text, size_t size) {
-    snprintf(text, size, "%u file%s, %.200s%s%.200s", n->count, n->count == 1 ? "" : "s", n->first,
-             n->count == 1   ? ""
-             : n->count == 2 ? " and "
-                             : " to ",
-             n->count == 1 ? "" : n->last);
+    char more[40] = "";
+    if (n->shown < n->count) snprintf(more, sizeof more, " and %u more", n->count - n->shown);
+    snprintf(text, size, "%u file%s, %s%s", n->count, n->count == 1 ? "" : "s", n->text, more);
     return text;
 }
 
-/* Tells which files are taken: a folder may hold texts beside tokens. */
-static void log_folder(const gw_folder *folder, bool some) {
-    named taken = {0}, others = {0};
-    char of_taken[500], of_others[500];
-    for (uint32_t i = 0; i < folder->count; i++)
-        count_file(!some || is_token_file(folder->paths[i]) ? &taken : &others, folder->paths[i]);
-    names_text(&taken, of_taken, sizeof of_taken);
-    if (others.count == 0)
-        gw_log(GW_INFO, "data", "taken: %s", of_taken);
-    else
-        gw_log(GW_INFO, "data", "taken: %s; not taken, as there are files of tokens (.bin, .npy): %s",
-               of_taken, names_text(&others, of_others, sizeof of_others));
+/* Logs files that are not taken, and why. */
+static void log_left(const named *left, const char *why) {
+    char text[500];
+    if (left->count > 0)
+        gw_log(GW_INFO, "data", "not taken, as %s: %s", why, names_text(left, text, sizeof text));
 }
 
-/* Adds the .bin and .npy files below a folder; where it has none, all files. */
+/* Adds the .bin and .npy files below a folder; where it has none, all that are text, as far as their first bytes
+ * tell. Logs what is taken, and what is not. */
 static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
     gw_folder folder;
+    named taken = {0}, others = {0}, binary = {0}, left = {0};
+    char text[500];
     if (!gw_folder_list(path, &folder, err)) return false;
     bool some = false, added = true;
     for (uint32_t i = 0; i < folder.count; i++) some |= is_token_file(folder.paths[i]);
-    for (uint32_t i = 0; i < folder.count && added; i++)
-        if (!some || is_token_file(folder.paths[i])) added = add_path(tokens, folder.paths[i], err);
-    log_folder(&folder, some);
+    for (uint32_t i = 0; i < folder.count && added; i++) {
+        bool other = some && !is_token_file(folder.paths[i]);
+        named *kind = other ? &others : !some && gw_folder_is_binary(folder.paths[i]) ? &binary : &taken;
+        name_file(kind, folder.paths[i]);
+        if (kind == &taken) added = add_path(tokens, folder.paths[i], err);
+    }
+    for (uint32_t i = 0; i < folder.left_count; i++) name_file(&left, folder.left[i]);
+    if (added && taken.count == 0)
+        added =
+            gw_fail(err, GW_E_NOTFOUND,
+                    "there is no text in the folder %s: name files that shall be taken as they are", path);
+    if (added) gw_log(GW_INFO, "data", "taken: %s", names_text(&taken, text, sizeof text));
+    log_left(&others, "there are files of tokens (.bin, .npy)");
+    log_left(&binary, "a byte of zero shows that they are no text (name them to take them)");
+    log_left(&left, "they are keys, or directories of Godwit");
     gw_folder_free(&folder);
     return added;
 }
@@ -232,12 +243,56 @@ bool gw_tokens_read(gw_tokens *tokens, gw_err *err) {
     return read;
 }
 
+/* A file, whatever it is called. */
+typedef struct inode {
+    dev_t device;
+    ino_t number;
+    uint32_t list; /* 0 or 1 */
+    const char *path;
+} inode;
+
+static int compare_inodes(const void *a, const void *b) {
+    const inode *one = a, *other = b;
+    if (one->device != other->device) return one->device < other->device ? -1 : 1;
+    return one->number == other->number ? 0 : one->number < other->number ? -1 : 1;
+}
+
+const char *gw_tokens_repeated(const gw_tokens *tokens, const gw_tokens *other) {
+    const gw_tokens *lists[] = {tokens, other};
+    uint32_t count = 0, most = tokens->file_count + (other != NULL ? other->file_count : 0);
+    inode *all = calloc((size_t)most + 1, sizeof *all);
+    const char *path = NULL;
+    GW_ASSERT_MEMORY(all != NULL);
+    for (uint32_t k = 0; k < (other != NULL ? 2 : 1); k++)
+        for (uint32_t i = 0; i < lists[k]->file_count; i++) {
+            struct stat about;
+            if (fstat(lists[k]->files[i].file.fd, &about) == 0)
+                all[count++] = (inode){about.st_dev, about.st_ino, k, lists[k]->files[i].path};
+        }
+    qsort(all, count, sizeof *all, compare_inodes);
+    for (uint32_t i = 1; i < count && path == NULL; i++)
+        if (compare_inodes(&all[i - 1], &all[i]) == 0 && (other == NULL || all[i - 1].list != all[i].list))
+            path = all[i].path;
+    free(all);
+    return path;
+}
+
+static void warn_of_repetition(const gw_tokens *tokens) {
+    const char *twice = gw_tokens_repeated(tokens, NULL);
+    if (twice != NULL)
+        gw_log(GW_WARN, "data", "%s is among the files more than once, and is read as often in each epoch",
+               twice);
+}
+
 bool gw_tokens_begin(const char *list, uint32_t context, uint32_t headless, gw_tokens *tokens, gw_err *err) {
     GW_ASSERT(context >= 1 && (headless == 0 || headless == 2 || headless == 4));
     *tokens = (gw_tokens){.context = context};
     bool opened = list_files(tokens, list, err);
     for (uint32_t i = 0; opened && i < tokens->file_count; i++) opened = open_file(tokens, i, headless, err);
-    if (opened && divide(tokens, err)) return true;
+    if (opened && divide(tokens, err)) {
+        warn_of_repetition(tokens);
+        return true;
+    }
     gw_tokens_close(tokens);
     return false;
 }

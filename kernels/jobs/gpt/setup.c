@@ -174,6 +174,12 @@ static bool open_files(const gw_params *params, const gw_gpt_weights *first, gpt
     if (!gw_tokens_begin(data, job->gpt.context, headless, &job->data, err)) return gw_fail_in(err, "--data");
     if (validation != NULL && !gw_tokens_begin(validation, job->gpt.context, headless, &job->validation, err))
         return gw_fail_in(err, "--val");
+    const char *both = validation != NULL ? gw_tokens_repeated(&job->data, &job->validation) : NULL;
+    if (both != NULL)
+        gw_log(GW_WARN, "gpt",
+               "--val: %s is among the files of --data: an evaluation on what is trained on does not show "
+               "overfitting",
+               both);
     bool shards = job->data.shards;
     if (validation != NULL && job->validation.shards != shards)
         return gw_fail(err, GW_E_USAGE, "--val has %s, but --data has %s",

@@ -273,13 +273,26 @@ static bool is_folder(const char *path) {
 }
 
 /* Each file of a folder is a text. */
+/* Whether a file in a folder is a text, or may hold one. One that is named is taken as it is. */
+static bool may_be_text(const char *path) {
+    char start[GW_COMPRESSION_BYTES];
+    gw_compression compression = GW_PLAIN;
+    gw_err ignored;
+    FILE *file = fopen(path, "re");
+    size_t count = file != NULL ? fread(start, 1, sizeof start, file) : 0;
+    if (file != NULL) fclose(file);
+    bool known = gw_compression_of(start, count, &compression, &ignored);
+    return !known || compression != GW_PLAIN || !gw_folder_is_binary(path);
+}
+
 static bool take_text(tokenizing *t, const char *text, gw_err *err) {
     gw_folder folder;
     if (is_stdin(text)) return take_stream(t, STDIN_FILENO, "stdin", err);
     if (!is_folder(text)) return take_file(t, text, err);
     if (!gw_folder_list(text, &folder, err)) return false;
     bool done = true;
-    for (uint32_t i = 0; done && i < folder.count; i++) done = take_file(t, folder.paths[i], err);
+    for (uint32_t i = 0; done && i < folder.count; i++)
+        if (may_be_text(folder.paths[i])) done = take_file(t, folder.paths[i], err);
     gw_folder_free(&folder);
     return done;
 }
@@ -287,12 +300,12 @@ static bool take_text(tokenizing *t, const char *text, gw_err *err) {
 static bool check_text(const char *path, gw_err *err) {
     struct stat there;
     return (stat(path, &there) == 0 && access(path, R_OK) == 0) ||
-           gw_fail(err, errno == ENOENT || errno == ENOTDIR ? GW_E_USAGE : GW_E_IO, "cannot open %s: %s", path,
-                   strerror(errno));
+           gw_fail(err, errno == ENOENT || errno == ENOTDIR ? GW_E_USAGE : GW_E_IO, "cannot open %s: %s",
+                   path, strerror(errno));
 }
 
 /* Checks all texts at the start, so that hours are not spent before one is found missing. */
-static bool check_texts(const arguments *a, gw_err *err) {
+static bool check_texts(const arguments *a, const char *program, gw_err *err) {
     for (uint32_t i = 0; i < a->text_count; i++) {
         const char *text = a->texts[i];
         gw_folder folder;
@@ -301,7 +314,15 @@ static bool check_texts(const arguments *a, gw_err *err) {
         if (!is_folder(text)) continue;
         if (!gw_folder_list(text, &folder, err)) return false;
         bool good = true;
-        for (uint32_t k = 0; good && k < folder.count; k++) good = check_text(folder.paths[k], err);
+        for (uint32_t k = 0; good && k < folder.count; k++) {
+            good = check_text(folder.paths[k], err);
+            if (good && !may_be_text(folder.paths[k]))
+                fprintf(stderr, "%s: not taken, as a byte of zero shows that it is no text: %s\n", program,
+                        folder.paths[k]);
+        }
+        for (uint32_t k = 0; k < folder.left_count; k++)
+            fprintf(stderr, "%s: not taken, as it is a key, or a directory of Godwit: %s\n", program,
+                    folder.left[k]);
         gw_folder_free(&folder);
         if (!good) return false;
     }
@@ -361,8 +382,8 @@ static void warn(const tokenizing *t, const char *program) {
 static bool tokenize(const arguments *a, const char *program, gw_err *err) {
     tokenizing t = {.last = NO_TOKEN, .progress = begin_progress()};
     gw_token_shards_written written = {0};
-    bool done =
-        check_texts(a, err) && open_tokenizer(&t, a->tokenizer, err) && open_interrupt(&t.interrupt, err);
+    bool done = check_texts(a, program, err) && open_tokenizer(&t, a->tokenizer, err) &&
+                open_interrupt(&t.interrupt, err);
     if (done) {
         done = write_shards(&t, a, &written, err);
         close_interrupt(&t.interrupt);

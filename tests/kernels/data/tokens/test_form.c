@@ -154,38 +154,63 @@ Test(token_form, what_is_none_of_them_is_refused_with_the_reason) {
            "cut off within its header");
 }
 
-static char line[900];
+static char line[3000];
 
 static void keep_line(void *context, gw_level level, const char *room, const char *text) {
     (void)context, (void)room, (void)level;
-    snprintf(line, sizeof line, "%s", text);
+    snprintf(line + strlen(line), sizeof line - strlen(line), "%s\n", text);
 }
 
 Test(token_form, a_folder_stands_for_its_files_of_tokens) {
-    static const uint8_t text[30] = "a text of a few words";
+    static const uint8_t text[] = {"a text of a few words"},
+                         key[] = {"# a key\n0123456789abcdef0123456789abcdef"
+                                  "0123456789abcdef0123456789ABCDEF\n"};
+    enum { LENGTH = sizeof text - 1, KEY = sizeof key - 1 };
     gw_tokens tokens;
     gw_err err;
     scratch_make_folder("f");
     scratch_make_folder("f/b");
     scratch_make_folder("f/.git");
-    scratch_write("f/b/README.md", text, sizeof text);
-    scratch_write("f/.git/a.npy", text, sizeof text);
+    scratch_write("f/b/README.md", text, LENGTH);
+    scratch_write("f/.git/a.npy", text, LENGTH);
+    /* What belongs to Godwit, and what is no text. */
+    scratch_make_folder("f/data");
+    scratch_write("f/data/godwit-directory", text, LENGTH);
+    scratch_write("f/data/boot", text, LENGTH);
+    scratch_write("f/cluster.key", key, KEY);
+    scratch_write("f/picture.png", "\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
     char path[300];
     gw_log_set_sink(keep_line, NULL);
     snprintf(path, sizeof path, "%s", scratch_path("f"));
     cr_assert(gw_tokens_open(path, CONTEXT, 0, &tokens, &err), "%s", err.text);
-    cr_expect(!tokens.shards && tokens.file_count == 1 && tokens.tokens == sizeof text);
+    cr_expect(!tokens.shards && tokens.file_count == 1 && tokens.tokens == LENGTH);
     gw_tokens_close(&tokens);
+    cr_expect_not_null(strstr(line, "f/b/README.md\n"), "%s", line);
+    cr_expect_not_null(strstr(line, "name them to take them): 1 file, "), "%s", line);
+    cr_expect_not_null(strstr(line, "keys, or directories of Godwit: 2 files, "), "%s", line);
+    refuse(scratch_path("f/cluster.key"), 0, GW_E_USAGE, "cluster.key is a cluster key, and no text");
+    line[0] = '\0';
     write_wide("f/z.bin");
     write_array("f/b/a.npy", 1, DICTIONARY("<u4", "(20,)"), 4);
     check(path, 0, 4, 2);
     cr_assert(gw_tokens_begin(path, CONTEXT, 0, &tokens, &err), "%s", err.text);
     cr_expect_not_null(strstr(tokens.files[0].path, "f/b/a.npy"), "%s", tokens.files[0].path);
     gw_tokens_close(&tokens);
+    /* A file that is read twice is told of, under whatever name. */
+    char twice[700];
+    snprintf(twice, sizeof twice, "%s/z.bin,%s/b/../z.bin", path, path);
+    cr_assert(gw_tokens_begin(twice, CONTEXT, 0, &tokens, &err), "%s", err.text);
+    cr_expect_not_null(strstr(line, "b/../z.bin is among the files more than once"), "%s", line);
+    gw_tokens other;
+    cr_assert(gw_tokens_begin(path, CONTEXT, 0, &other, &err), "%s", err.text);
+    cr_expect_not_null(gw_tokens_repeated(&tokens, &other));
+    cr_expect_null(gw_tokens_repeated(&other, NULL));
+    gw_tokens_close(&other);
+    gw_tokens_close(&tokens);
     /* What is taken of the folder is told, and what is not. */
     cr_expect_not_null(strstr(line, "taken: 2 files, "), "%s", line);
     cr_expect_not_null(
-        strstr(line, "f/z.bin; not taken, as there are files of tokens (.bin, .npy): 1 file, "), "%s", line);
+        strstr(line, "f/z.bin\nnot taken, as there are files of tokens (.bin, .npy): 2 files, "), "%s", line);
     gw_log_set_sink(NULL, NULL);
     refuse(scratch_path("f/.git"), 0, GW_E_INVALID, "a.npy is no NumPy array");
     scratch_make_folder("e");
