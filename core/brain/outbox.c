@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITS_MS = 2000 }; /* between two notices of what this peer waits for */
+enum {
+    WAITS_MS = 2000,   /* between two notices of what this peer waits for */
+    BRIEFLY_MS = 1000, /* before the first notice of what is soon there in most cases */
+};
 
 gw_token gw_peer_token(gw_peer *p) {
     return ++p->outbox.last_token;
@@ -47,18 +50,33 @@ gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format,
     return action;
 }
 
-void gw_peer_waits(gw_peer *p, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
-    va_end(args);
+static void notice_wait(gw_peer *p) {
     if (p->now < p->outbox.waits_due_ns) return;
     p->outbox.waits_due_ns = p->now + WAITS_MS * GW_MS;
     gw_peer_notice(p, GW_NOTICE_PHASE, "%s", p->outbox.waits_for);
 }
 
+void gw_peer_waits(gw_peer *p, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
+    va_end(args);
+    p->outbox.waits_since_ns = 0;
+    notice_wait(p);
+}
+
+void gw_peer_waits_briefly(gw_peer *p, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
+    va_end(args);
+    if (p->outbox.waits_since_ns == 0) p->outbox.waits_since_ns = p->now;
+    if (p->now >= p->outbox.waits_since_ns + BRIEFLY_MS * GW_MS) notice_wait(p);
+}
+
 void gw_peer_waits_no_more(gw_peer *p) {
     p->outbox.waits_for[0] = '\0';
+    p->outbox.waits_since_ns = 0;
 }
 
 void gw_peer_send(gw_peer *p, const gw_peer_id *to, gw_message *message) {

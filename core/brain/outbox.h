@@ -20,7 +20,8 @@ typedef struct gw_farewell {
 typedef struct gw_outbox {
     gw_token last_token;
     char waits_for[GW_TEXT_BYTES]; /* the newest reason to wait; "" = none since a view was installed */
-    uint64_t waits_due_ns;         /* no notice of a reason to wait is emitted before this time */
+    uint64_t waits_since_ns; /* since when it waits for what is soon there in most cases; 0 = it does not */
+    uint64_t waits_due_ns;   /* no notice of a reason to wait is emitted before this time */
     gw_farewell farewell;
 } gw_outbox;
 
@@ -37,6 +38,8 @@ gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format,
 /* Notes for what this peer waits, for people. The status shows the newest reason; notices of reasons are at
  * least two seconds apart. */
 void gw_peer_waits(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Does so for what is there within milliseconds in most cases: no notice is emitted in the first second. */
+void gw_peer_waits_briefly(gw_peer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A view is installed, so that this peer waits for nothing. */
 void gw_peer_waits_no_more(gw_peer *p);
 /* Returns the text of an event that reports a failure, for people; never NULL. */

@@ -65,6 +65,10 @@ Test(best, is_the_same_bytes_whatever_dies_and_the_job_ends_at_one_step) {
     cr_assert(best > 14 && last > best && last < 400, "best %llu, last %llu", (unsigned long long)best,
               (unsigned long long)last);
     char *bytes = exported(l, alone->dir, &length);
+    alone = lab_start(l, "alone", NULL, PATIENT);
+    cr_expect_str_eq(lab_state(l, alone, "done"), right);
+    cr_expect_not_null(lab_logged(alone, "nothing was left to compute. --patience 3 has ended it"));
+    alone = &l->peers[0];
 
     /* The state is that of a run that ends there. */
     char args[sizeof DIGITS + 40];

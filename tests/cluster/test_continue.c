@@ -70,12 +70,15 @@ static void check_prune(const lab_peer *branch) {
     expect_shown("inspect", dir, "| grep -v ^command | grep -c '.\\{81\\}'", 1, "0\n");
     snprintf(id, sizeof id, "--job j%.8s", lab_text(lab_last(branch, "start"), "job_id"));
     expect_shown("inspect", dir, id, 0, "went on from step 27 of job ");
+    /* The other job is the one from which it goes on: nobody can mean that without naming it. */
+    expect_shown("inspect", dir, "2>&1 | grep -c 'took job'", 1, "0\n");
     expect_shown("prune", dir, "", 0, ": 2 jobs");
+    expect_shown("prune", dir, "| grep -c '.\\{80\\}'", 1, "0\n");
     expect_shown("prune", dir, "--yes", 2, "say what to remove");
     expect_shown("prune", dir, "--job 0123456789", 2, "holds no job whose id begins with 0123456789");
     expect_shown("prune", dir, "--others", 0, "Nothing is removed yet: give --yes");
     expect_shown("prune", dir, "", 0, ": 2 jobs");
-    expect_shown("prune", dir, "--others --yes", 0, " MB are free now");
+    expect_shown("prune", dir, "--others --yes", 0, " are free now");
     expect_shown("prune", dir, "--others", 0, "There is nothing to remove");
     expect_shown("inspect", dir, "", 0, "went on from step 27 of job ");
 }

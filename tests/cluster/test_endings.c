@@ -115,6 +115,18 @@ static void open_terminal(void) {
 }
 
 /* As timeout(1) does: the process, and then its group. */
+/* A client waits a second for a peer whose process is stopped, and says how it goes on. */
+static void expect_stopped(const lab_peer *peer) {
+    char line[2 * LAB_PATH], part[100];
+    int code;
+    snprintf(line, sizeof line, GODWIT_BINARY " status --dir %s 2>&1", peer->dir);
+    snprintf(part, sizeof part, "the peer's process %d is stopped: 'kill -CONT %d'", peer->pid, peer->pid);
+    char *text = lab_shell(line, &code);
+    cr_expect(code == 1 && strstr(text, part) != NULL && strstr(text, "waiting for") == NULL, "%d: %s", code,
+              text);
+    free(text);
+}
+
 Test(endings, two_signals_at_once_are_one) {
     static const int pairs[][2] = {{SIGTERM, SIGINT}, {SIGHUP, SIGTERM}};
     open_terminal();
@@ -123,6 +135,7 @@ Test(endings, two_signals_at_once_are_one) {
         lab_peer *peer = lab_start(l, "one", NULL, "synthetic --shards 8 --shard-ms 2 --workers 1");
         lab_wait_step(l, peer, 2);
         lab_signal(peer, SIGSTOP);
+        if (i == 0) expect_stopped(peer);
         lab_signal(peer, pairs[i][0]);
         lab_signal(peer, pairs[i][1]);
         lab_signal(peer, SIGCONT);

@@ -325,7 +325,7 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     output(&code, GENERATE "--temperature x 2>/dev/null", l->dir, dir);
     cr_expect_eq(code, 2);
     const char *said;
-    output(&code, GODWIT_BINARY " inspect %s | grep -F 'loss.validation=-'", dir);
+    output(&code, GODWIT_BINARY " inspect %s | grep -F 'val_loss=-'", dir);
     cr_expect_eq(code, 0); /* nobody computed it */
     /* What was exported is the same model. */
     output(&code,

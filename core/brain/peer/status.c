@@ -15,7 +15,10 @@ static bool waits_for_room(const gw_peer *p) {
 static const char *phase_text(const gw_peer *p) {
     if (waits_for_room(p)) return "waiting for a disk with room for the final state";
     if (p->save.leaving && p->phase == GW_AT_PAUSED) return "leaving: writing a checkpoint";
-    if (p->save.leaving && p->phase == GW_AT_COMPUTING) return "computing the last step before leaving";
+    if (p->save.leaving && p->phase == GW_AT_COMPUTING)
+        return p->view.current.count > 1 ? "leaving when a checkpoint is complete"
+                                         : "computing the last step before leaving";
+    if (p->phase == GW_AT_FROZEN && p->view.current.epoch == 0) return "forming the first view";
     static const char *const names[] = {
         [GW_AT_WAITING] = "waiting for peers",
         [GW_AT_FROZEN] = "changing the view",

@@ -120,8 +120,9 @@ void gw_leave_asked(gw_peer *p) {
     if (!gw_peer_is_leader(p)) gw_saves_remind(p);
     bool others = gw_leave_somebody_stays(p);
     const uint64_t second = 1000 * GW_MS;
-    gw_peer_say(p, GW_INFO, "leaving at the end of a step%s, in %" PRIu64 " s at the latest%s",
-                others ? "" : ", whose state is saved first",
+    gw_peer_say(p, GW_INFO, "leaving %s, in %" PRIu64 " s at the latest%s",
+                others ? "when a checkpoint of the flock is complete"
+                       : "at the end of a step, whose state is saved first",
                 (gw_leave_until(p) - p->now + second - 1) / second,
                 patience_ns(p) > gw_peer_ms(p, LEAVE_MS) ? " (--save-timeout)" : "");
 }

@@ -412,7 +412,11 @@ static void tell_bad(gw_peer *p, const gw_event *event) {
     if (p->config.skip_bad)
         gw_peer_say(p, GW_WARN, "%s: the step's update is skipped", text);
     else
-        gw_peer_finish(p, GW_FINISH_FAILED, NULL, "%s (--on-bad skip would skip such updates)", text);
+        gw_peer_finish(
+            p, GW_FINISH_FAILED, NULL,
+            "%s: a learning rate that is too high is a frequent cause, and so are gradients that are not "
+            "clipped (--on-bad skip would skip such updates)",
+            text);
 }
 
 static void apply_sum(gw_peer *p, const gw_event *event) {

@@ -128,8 +128,8 @@ static void send_join_to_members(gw_peer *p, const gw_contact *flock) {
  * if a majority of them are dead or in new lives, none can without this peer. Members that see nothing wrong
  * with their view ignore the request. */
 static void ask_members_to_join(gw_peer *p, const gw_contact *flock) {
-    gw_peer_waits(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64, flock->epoch,
-                  flock->step);
+    gw_peer_waits_briefly(p, "asking the members of view %" PRIu64 " to be admitted at step %" PRIu64,
+                          flock->epoch, flock->step);
     if (is_due_to_ask(p, flock)) send_join_to_members(p, flock);
 }
 
@@ -156,8 +156,8 @@ static const gw_contact *leader_to_ask(gw_peer *p, const gw_contact *flock) {
 
 static void say_no_link(gw_peer *p, const gw_contact *flock, const gw_contact *leader) {
     char text[GW_LINK_TEXT];
-    gw_peer_waits(p, "a flock of %u runs at step %" PRIu64 "; waiting for its leader: %s", flock->view_count,
-                  flock->step, gw_links_describe(leader, text, sizeof text));
+    gw_peer_waits_briefly(p, "a flock of %u runs at step %" PRIu64 "; waiting for its leader: %s",
+                          flock->view_count, flock->step, gw_links_describe(leader, text, sizeof text));
 }
 
 static void ask_to_join(gw_peer *p, const gw_contact *flock) {
@@ -173,7 +173,7 @@ static void ask_to_join(gw_peer *p, const gw_contact *flock) {
         say_no_link(p, flock, leader);
         return;
     }
-    gw_peer_waits(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
+    gw_peer_waits_briefly(p, "asking leader %s to be admitted at step %" PRIu64, id, flock->step);
     if (!is_due_to_ask(p, flock)) return;
     if (p->view.asked_times % ASKS_IN_VAIN == 0)
         send_join_to_members(p, flock); /* a promise may keep the leader from proposing, but not them */

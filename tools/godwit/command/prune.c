@@ -8,6 +8,7 @@
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/node/identity.h"
 #include "tools/godwit/show/control.h"
+#include "tools/godwit/show/events.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/godwit/weights/checkpoint.h"
 
@@ -163,22 +164,22 @@ static uint64_t freed_bytes(const gw_catalog *catalog, jobs *all, const job *onl
 }
 
 static void print_jobs(const char *dir, const gw_catalog *catalog, jobs *all, gw_store *store) {
-    printf("%s: %u job%s\n\n%-12s %-8s  %11s  %-19s  %-17s %9s\n", dir, all->count,
-           all->count == 1 ? "" : "s", "job", "id", "checkpoints", "steps", "saved", "frees");
+    printf("%s: %u job%s\n\n%-9s %-8s %11s  %-16s %-20s %9s\n", dir, all->count, all->count == 1 ? "" : "s",
+           "job", "id", "checkpoints", "steps", "saved", "frees");
     for (uint32_t i = 0; i < all->count; i++) {
         const job *one = &all->list[i];
-        char id[GW_CHECKPOINT_JOB_TEXT], steps[48], when[24] = "-";
+        char id[GW_CHECKPOINT_JOB_TEXT], steps[48], when[24] = "-", frees[GW_BYTES_TEXT];
         time_t seconds = (time_t)(one->saved_ms / 1000);
         struct tm utc;
         if (one->saved_ms > 0 && gmtime_r(&seconds, &utc) != NULL)
-            strftime(when, sizeof when, "%Y-%m-%d %H:%MZ", &utc);
+            strftime(when, sizeof when, "%Y-%m-%d %H:%M:%SZ", &utc);
         if (one->checkpoints > 1)
             snprintf(steps, sizeof steps, "%" PRIu64 " to %" PRIu64, one->first_step, one->newest->step);
         else
             snprintf(steps, sizeof steps, "%" PRIu64, one->first_step);
-        printf("%-12.12s %s  %11u  %-19s  %-17s %6.1f MB\n", one->newest->job_name,
+        printf("%-9.9s %s %11u  %-16s %-20s %9s\n", one->newest->job_name,
                gw_checkpoint_job_short(&one->newest->job_id, id), one->checkpoints, steps, when,
-               (double)freed_bytes(catalog, all, one, store) * 1e-6);
+               gw_events_bytes(freed_bytes(catalog, all, one, store), frees));
     }
 }
 
@@ -232,6 +233,7 @@ static bool remove_with_chunks(gw_directory *directory, const jobs *all, gw_err 
     gw_err why;
     gw_store *store = NULL;
     gw_store_swept swept;
+    char freed[GW_BYTES_TEXT];
     bool good = remove_jobs(directory, all, &needed, &needed_count, &complete, &why, err);
     if (good && !complete) {
         good = false;
@@ -241,7 +243,7 @@ static bool remove_with_chunks(gw_directory *directory, const jobs *all, gw_err 
     }
     good = good && gw_store_open(directory->path, GW_STORE_WRITE, &directory->io, &store, err) &&
            gw_store_sweep(store, needed, needed_count, &swept, err);
-    if (good) printf("%.1f MB are free now\n", (double)swept.deleted_bytes * 1e-6);
+    if (good) printf("%s are free now\n", gw_events_bytes(swept.deleted_bytes, freed));
     gw_store_close(store);
     free(needed);
     return good;
@@ -308,8 +310,9 @@ static bool prune_marked(const arguments *a, const char *dir, const gw_catalog *
     if (count == 0) puts("There is nothing to remove.");
     if (count == 0) return true;
     if (a->yes) return remove_marked(dir, all, err);
-    printf("This would free %.1f MB here. Nothing is removed yet: give --yes.\n",
-           (double)freed_bytes(catalog, all, NULL, store) * 1e-6);
+    char frees[GW_BYTES_TEXT];
+    printf("This would free %s here. Nothing is removed yet: give --yes.\n",
+           gw_events_bytes(freed_bytes(catalog, all, NULL, store), frees));
     return true;
 }
 

@@ -82,10 +82,9 @@ static void print_text(const char *head, const char *between, const char *text) 
     char line[LINE];
     bool more = text != NULL && text[0] != '\0';
     snprintf(line, sizeof line, "%s%s%s", head, more ? between : "", more ? text : "");
-    if (strlen(line) > line_width())
-        gw_print_wrapped("", line);
-    else
-        puts(line);
+    char *wrapped = gw_wrap(line, line_width(), 0);
+    puts(wrapped);
+    free(wrapped);
 }
 
 /* Prints the last evaluation, if there has been one. */
@@ -137,6 +136,17 @@ static void print_absences(const json_t *s) {
     }
 }
 
+/* The address that others are told, also where the peer listens on all. */
+static const char *own_address(const json_t *s) {
+    const char *address = text_of(s, "listen");
+    size_t i;
+    json_t *peer;
+    json_array_foreach(json_object_get(s, "peers"), i, peer) {
+        if (json_is_true(json_object_get(peer, "self"))) address = text_of(peer, "address");
+    }
+    return address;
+}
+
 static void print_run(const json_t *s) {
     const char *corruption = json_string_value(json_object_get(s, "corruption"));
     char saved[24], report[LINE], brief[LINE];
@@ -172,8 +182,8 @@ static void print_run(const json_t *s) {
     if (json_is_false(json_object_get(s, "disk_writable")))
         printf("disk: checkpoints cannot be written or read here (the log says why)%s\n",
                json_is_true(json_object_get(s, "healthy")) ? "; the run goes on without them" : "");
-    printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"),
-           text_of(s, "listen"), real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
+    printf("this peer: pid %lld on %s, up %.0f s, %.1f MB resident\n", count_of(s, "pid"), own_address(s),
+           real_of(s, "uptime_s"), real_of(s, "rss_bytes") * 1e-6);
 }
 
 /* Prints the traffic of shard payload. A job without payload shows nothing: otherwise some of it is local

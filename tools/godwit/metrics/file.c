@@ -517,8 +517,9 @@ static bool keep_copy(gw_metrics_file *file, gw_err *err) {
     if (close(to) != 0 && good) good = gw_fail_errno(err, errno, "cannot write %s", name);
     if (good)
         gw_log(GW_INFO, "metrics",
-               "%s had rows of job %s behind step %" PRIu64
-               ", from which this job goes on; they are in %s now",
+               "%s has rows of job %s behind step %" PRIu64
+               ", from which this job goes on: a copy of the whole file is in %s, and this job's rows take "
+               "their place",
                file->path, file->cut_job, file->first_step, name);
     else
         unlink(name);

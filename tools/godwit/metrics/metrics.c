@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "tools/godwit/thread/helper.h"
 
 #include <inttypes.h>
@@ -18,7 +19,9 @@ struct gw_metrics {
     atomic_uint waiting;
     atomic_ullong left_out; /* rows left out since the last row that was written */
     uint64_t last;          /* step of the last row that the file had at the beginning; 0: none */
-    bool warned;            /* used by the helper's thread only: the last row could not be written */
+    /* Used by the helper's thread only, while rows cannot be written. */
+    uint64_t warn_ns; /* when the next warning is due */
+    uint64_t wait_ns; /* from the last warning to it */
 };
 
 typedef struct task {
@@ -55,8 +58,23 @@ uint64_t gw_metrics_last(const gw_metrics *metrics) {
 void gw_metrics_close(gw_metrics *metrics) {
     if (metrics == NULL) return;
     gw_helper_close(metrics->helper);
+    unsigned long long left_out = atomic_load(&metrics->left_out);
+    if (left_out > 0)
+        gw_log(GW_WARN, "metrics", "the last %llu rows are missing in %s, which could not be written",
+               left_out, metrics->file.path);
     gw_metrics_file_close(&metrics->file);
     free(metrics);
+}
+
+/* Warns at once, and again after one minute, two and so on, at last every ten. */
+static void warn_of_loss(gw_metrics *metrics, unsigned long long rows, const char *why) {
+    const uint64_t minute_ns = UINT64_C(60000000000), now = gw_now_ns();
+    if (now < metrics->warn_ns) return;
+    metrics->wait_ns = metrics->wait_ns == 0              ? minute_ns
+                       : metrics->wait_ns > 5 * minute_ns ? 10 * minute_ns
+                                                          : 2 * metrics->wait_ns;
+    metrics->warn_ns = now + metrics->wait_ns;
+    gw_log(GW_WARN, "metrics", "%s; the job goes on, and rows are missing: %llu so far", why, rows);
 }
 
 static void write_row(void *context) {
@@ -67,19 +85,18 @@ static void write_row(void *context) {
     if (last > 0 && t->row.step > last + 1 && atomic_load(&metrics->left_out) == 0)
         gw_log(GW_INFO, "metrics",
                "%s has no rows of the steps %" PRIu64 " to %" PRIu64
-               ": this peer did not make them, and the others do not remember them",
+               ": this peer did not make them, and the others do not remember them. The --metrics file of a "
+               "peer that "
+               "ran meanwhile has them",
                metrics->file.path, last + 1, t->row.step - 1);
     if (!gw_metrics_file_add(&metrics->file, &t->row, &err)) {
-        if (!metrics->warned)
-            gw_log(GW_WARN, "metrics", "%s; the job goes on, and rows will be missing", err.text);
-        metrics->warned = true;
-        atomic_fetch_add(&metrics->left_out, 1);
+        warn_of_loss(metrics, atomic_fetch_add(&metrics->left_out, 1) + 1, err.text);
     } else {
         unsigned long long left_out = atomic_exchange(&metrics->left_out, 0);
         if (left_out > 0)
             gw_log(GW_WARN, "metrics", "%llu rows are missing in %s before step %llu", left_out,
                    metrics->file.path, (unsigned long long)t->row.step);
-        metrics->warned = false;
+        metrics->warn_ns = metrics->wait_ns = 0;
     }
     atomic_fetch_sub(&metrics->waiting, 1);
     free(t);

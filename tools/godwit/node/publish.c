@@ -688,6 +688,20 @@ static const char *outcome_text(gw_finish finish) {
     return "failed";
 }
 
+/* The job had ended before this start: tells by what, and how it can go on. */
+static void tell_end_before(const gw_publisher *p, const gw_peer_status *status) {
+    const gw_node_job *job = p->of.job;
+    char more[120] = "With a greater total";
+    if (job->best.rule.patience > 0 && status->committed_step < job->steps)
+        snprintf(more, sizeof more,
+                 "--patience %u has ended it, as no evaluation was better. With a greater one",
+                 job->best.rule.patience);
+    gw_log(GW_INFO, "node",
+           "the job had come to its end before, at step %" PRIu64
+           ": nothing was left to compute. %s, --continue goes on from there",
+           status->committed_step, more);
+}
+
 void gw_publish_end(gw_publisher *p, uint32_t members) {
     const gw_engine *engine = p->of.engine;
     const gw_node_result *result = p->of.result;
@@ -699,17 +713,14 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
                  result->finish == GW_FINISH_UNSAVED;
     if (whole && engine->state.valid)
         engine->device->ops->summary(engine->device, status.committed_step, summary, sizeof summary);
-    if (result->finish == GW_FINISH_DONE && p->counter[GW_COUNT_STEPS] == 0)
-        gw_log(GW_INFO, "node",
-               "the job had come to its end before, at step %" PRIu64
-               ": nothing was left to compute. With a greater total, --continue goes on from there",
-               status.committed_step);
+    if (result->finish == GW_FINISH_DONE && p->counter[GW_COUNT_STEPS] == 0) tell_end_before(p, &status);
     gw_event_done done = {.outcome = outcome_text(result->finish),
                           .job = p->of.options->job->name,
                           .text = result->text,
                           .steps = status.committed_step,
                           .has_state = !gw_hash_equal(&result->root, &none),
                           .state = result->root,
+                          .saved_step = status.checkpoint_step,
                           .summary = summary,
                           .peers = p->steps.members ? p->steps.members : members,
                           .repaired = status.shards_repaired,

@@ -59,7 +59,9 @@ static bool open_self(gw_node_self *self, gw_run_options *options, gw_err *err) 
     if (!check_no_model(options->dir, err)) return false;
     if (!blame_command_line(gw_directory_open(options->dir, directory, err), err)) return false;
     if (strcmp(directory->path, options->dir) != 0)
-        gw_log(GW_INFO, "node", "%s holds other files: this peer uses %s", options->dir, directory->path);
+        gw_log(directory->made ? GW_WARN : GW_INFO, "node", "%s holds other files: this peer uses %s",
+               options->dir,
+               directory->path); /* with --quiet, too, people know where their checkpoints are */
     options->dir = directory->path;
     return gw_dirlock_take(&directory->io, directory->path, &self->lock, err) &&
            (!options->key_file ||
@@ -519,9 +521,20 @@ static bool check_room(const gw_node *node, uint32_t found, gw_err *err) {
     return true;
 }
 
+/* Logs by which addresses others reach a peer that listens on all of its machine. */
+static void tell_addresses(const gw_node *node, const gw_peer_config *config) {
+    char text[200] = "", one[GW_ADDR_TEXT];
+    if (!gw_address_is_any(&node->network.listen)) return;
+    for (uint32_t i = 0, used = 0; i < config->addr_count && used + GW_ADDR_TEXT + 2 < sizeof text; i++)
+        used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ", " : "",
+                                   gw_addr_text(&config->addrs[i], one));
+    if (text[0] != '\0') gw_log(GW_INFO, "node", "others reach this peer at %s", text);
+}
+
 static bool open_brain(gw_node *node, gw_err *err) {
     gw_peer_config config;
     fill_config(node, &config);
+    tell_addresses(node, &config);
     void *record;
     size_t length;
     gw_inventory *inventory = NULL;

@@ -432,6 +432,9 @@ bool gw_client_holders(gw_client *client, const gw_manifest *manifest, bool othe
         gw_service_holder *holder = &answer.holders[i];
         if (holder->knowledge == GW_HOLDER_KNOWN && holder->chunks.size != manifest->chunk_count)
             holder->knowledge = GW_HOLDER_UNKNOWN;
+        /* The asked peer, which listens on all addresses, is where it was reached. */
+        if (gw_address_is_any(&holder->addr) && client->dir == NULL && client->addr_count > 0)
+            holder->addr = client->addrs[0];
     }
     *holders = (gw_chunk_holders){.list = answer.holders, .count = answer.count};
     if (others) note_others(client, holders);

@@ -27,6 +27,7 @@ enum {
     CLIENT_TIMEOUT_S = 2,
     CONNECT_TIMEOUT_S = 3,
     ANSWER_TIMEOUT_S = 10,
+    PATIENCE_MS = 1000, /* after which people are told that they wait */
 };
 
 struct gw_control {
@@ -227,8 +228,50 @@ static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
                 dir, dir);
 }
 
-static void fail_silent(gw_err *err) {
-    gw_fail(err, GW_E_TIMEOUT, "the peer does not answer: is its process stopped?");
+/* Whether the process is stopped, as by SIGSTOP or a terminal. */
+static bool is_stopped(long pid) {
+    char path[40], text[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+    if (file == NULL) return false;
+    size_t length = fread(text, 1, sizeof text - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    const char *name_end = strrchr(text, ')'); /* the name of the program is anything */
+    return name_end != NULL && (name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't'));
+}
+
+static long lock_holder_of(const char *given) {
+    char dir[GW_PATH_BYTES];
+    gw_err ignored;
+    if (!gw_directory_find(given, dir, &ignored)) return 0;
+    int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (directory_fd < 0) return 0;
+    long pid = lock_holder(directory_fd);
+    close(directory_fd);
+    return pid;
+}
+
+static void fail_silent(const char *dir, gw_err *err) {
+    long pid = lock_holder_of(dir);
+    if (is_stopped(pid))
+        gw_fail(err, GW_E_TIMEOUT, "the peer's process %ld is stopped: 'kill -CONT %ld' lets it go on", pid,
+                pid);
+    else
+        gw_fail(err, GW_E_TIMEOUT, "the peer does not answer: its machine is very busy, or it hangs");
+}
+
+/* Waits until something can be read. A peer whose process is stopped is waited for no longer, and of one that takes
+ * its time people are told. */
+static bool wait_for_answer(int fd, const char *dir, gw_err *err) {
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    if (poll(&answer, 1, PATIENCE_MS) != 0) return true;
+    if (is_stopped(lock_holder_of(dir))) {
+        fail_silent(dir, err);
+        return false;
+    }
+    fprintf(stderr, "the peer has not answered yet: waiting for up to %d s\n", ANSWER_TIMEOUT_S);
+    return true;
 }
 
 static int connect_to(const char *given, gw_err *err) {
@@ -256,7 +299,7 @@ static int connect_to(const char *given, gw_err *err) {
     if (why == ENOENT || why == ECONNREFUSED)
         fail_unanswered(dir, directory_fd, err);
     else if (why == EAGAIN)
-        fail_silent(err);
+        fail_silent(given, err);
     else
         gw_fail_errno(err, why, "%s/%s", dir, socket_name);
     close(directory_fd);
@@ -281,9 +324,10 @@ int gw_control_process(const char *given) {
 }
 
 /* Reads the answer. *unheard is set where the peer hung up without having read the request. */
-static char *read_answer(int fd, bool *unheard, gw_err *err) {
+static char *read_answer(int fd, const char *dir, bool *unheard, gw_err *err) {
     char *text = NULL, chunk[4096];
     size_t length = 0;
+    if (!wait_for_answer(fd, dir, err)) return NULL;
     FILE *out = open_memstream(&text, &length);
     if (out == NULL) {
         gw_fail(err, GW_E_NOMEM, "out of memory");
@@ -301,7 +345,7 @@ static char *read_answer(int fd, bool *unheard, gw_err *err) {
     free(text);
     *unheard = got < 0 && why == ECONNRESET && length == 0;
     if (got < 0 && (why == EAGAIN || why == EWOULDBLOCK))
-        fail_silent(err);
+        fail_silent(dir, err);
     else
         gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
     return NULL;
@@ -315,7 +359,7 @@ static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *
     set_timeout(fd, ANSWER_TIMEOUT_S);
     char *answer = NULL;
     if (send_all(fd, line, strlen(line))) {
-        answer = read_answer(fd, unheard, err);
+        answer = read_answer(fd, dir, unheard, err);
     } else {
         *unheard = errno == EPIPE;
         gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
@@ -341,13 +385,13 @@ char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
 }
 
 /* Reads the line of the answer, and not what may follow it. */
-static bool read_ok(int fd, gw_err *err) {
+static bool read_ok(int fd, const char *dir, gw_err *err) {
     char answer[sizeof ok] = "";
     for (size_t length = 0; length < sizeof ok - 1;) {
         ssize_t got = recv(fd, answer + length, sizeof ok - 1 - length, 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-            fail_silent(err);
+            fail_silent(dir, err);
             return false;
         }
         if (got <= 0) return gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
@@ -366,7 +410,7 @@ int gw_control_connect(const char *dir, gw_err *err) {
     set_timeout(fd, ANSWER_TIMEOUT_S);
     bool good =
         send_all(fd, line, sizeof line - 1) || gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
-    good = good && read_ok(fd, err);
+    good = good && read_ok(fd, dir, err);
     if (good && fcntl(fd, F_SETFL, O_NONBLOCK) != 0) good = gw_fail_errno(err, errno, "fcntl");
     if (good) return fd;
     close(fd);

@@ -210,7 +210,10 @@ static void add_flock(const gw_node_snapshot *s, part parts[PARTS], int *count) 
              : name[0] != '\0' ? "leader %s (%s)"
                                : "leader %s%s",
              name, id);
-    snprintf(next->brief, sizeof next->brief, leads ? "leads" : "leader %.4s", id);
+    if (leads || name[0] == '\0')
+        snprintf(next->brief, sizeof next->brief, leads ? "leads" : "leader %.4s", id);
+    else
+        snprintf(next->brief, sizeof next->brief, "leader %.12s", name);
 }
 
 static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
@@ -340,6 +343,8 @@ static void update_plain(gw_display *display, const gw_node_snapshot *snapshot, 
         display->shown_ms = now;
     }
     if (snapshot->step == display->shown_step || now - display->shown_ms < interval) return;
+    /* An evaluation has a line of its own. */
+    if (snapshot->evaluation[0] != '\0' && snapshot->evaluation_step == snapshot->step) return;
     display->shown_ms = now;
     display->shown_step = snapshot->step;
     display->plain_lines++;

@@ -30,6 +30,8 @@ struct gw_events {
     gw_phase_filter phase;
     uint32_t evaluations;   /* that were shown to people */
     uint64_t evaluation_ns; /* when the last of them was */
+    bool alone;             /* the last view had one member */
+    char cause[200];        /* of the last view */
 };
 
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err) {
@@ -208,7 +210,9 @@ void gw_events_listening(gw_events *events, const char *what, const gw_addr *add
 /* Bytes in words: "512 kB", "3.2 MB", "14.0 GB". */
 const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]) {
     double number = (double)bytes;
-    if (number < 1e6)
+    if (number < 1e3)
+        snprintf(text, GW_BYTES_TEXT, "%.0f B", number);
+    else if (number < 1e6)
         snprintf(text, GW_BYTES_TEXT, "%.0f kB", number * 1e-3);
     else
         snprintf(text, GW_BYTES_TEXT, "%.1f %s", number < 1e9 ? number * 1e-6 : number * 1e-9,
@@ -290,13 +294,26 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
     print_object(events, object);
 }
 
+/* Whether a lone peer begins a view anew for the cause of its last one, as it does again and again while no disk has
+ * room for the final state. Notes the view. */
+static bool repeats(gw_events *events, const gw_view *view, const char *cause) {
+    const char *why = cause != NULL ? cause : "";
+    pthread_mutex_lock(&events->lock);
+    bool again = view->count == 1 && events->alone && strcmp(events->cause, why) == 0;
+    events->alone = view->count == 1;
+    snprintf(events->cause, sizeof events->cause, "%s", why);
+    pthread_mutex_unlock(&events->lock);
+    return again;
+}
+
 void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,
                     const char *cause, uint64_t took_ns) {
     char leader[GW_SHORT_TEXT], took[24];
     bool leads = gw_peer_id_equal(&view->leader, self);
-    say(events, "view %" PRIu64 ": %" PRIu32 " peer%s, leader %s%s, at step %" PRIu64 " (%s, %s)",
-        view->epoch, view->count, view->count == 1 ? "" : "s", gw_peer_id_short(&view->leader, leader),
-        leads ? " (this peer)" : "", step, cause != NULL ? cause : "no cause", time_text(took_ns, took));
+    if (!repeats(events, view, cause))
+        say(events, "view %" PRIu64 ": %" PRIu32 " peer%s, leader %s%s, at step %" PRIu64 " (%s, %s)",
+            view->epoch, view->count, view->count == 1 ? "" : "s", gw_peer_id_short(&view->leader, leader),
+            leads ? " (this peer)" : "", step, cause != NULL ? cause : "no cause", time_text(took_ns, took));
     if (!wants_json(events)) return;
     json_t *object = object_of("view"), *members = json_array();
     char id[GW_ID_TEXT];
@@ -479,13 +496,16 @@ void gw_events_log(gw_events *events, gw_level level, const char *room, const ch
 }
 
 static void done_line(const gw_event_done *done, char *line, size_t size) {
-    char state[GW_HASH_TEXT] = "-", summary[256] = "";
+    char state[GW_HASH_TEXT] = "-", summary[256] = "", saved[40] = "";
+    if (strcmp(done->outcome, "left") == 0) /* without a last state: what is saved is an earlier one */
+        snprintf(saved, sizeof saved, done->saved_step == UINT64_MAX ? " saved=-" : " saved=%" PRIu64,
+                 done->saved_step);
     if (done->has_state) gw_hex(done->state.bytes, sizeof done->state.bytes, state);
     if (done->summary != NULL) gw_key_values_brief(done->summary, summary, sizeof summary);
     snprintf(line, size,
-             "godwit: %s job=%s steps=%" PRIu64 " state=%s%s%s peers=%" PRIu32 " repaired=%" PRIu64
+             "godwit: %s job=%s steps=%" PRIu64 " state=%s%s%s%s peers=%" PRIu32 " repaired=%" PRIu64
              " stolen=%" PRIu64,
-             done->outcome, done->job, done->steps, state, summary[0] != '\0' ? " " : "", summary,
+             done->outcome, done->job, done->steps, state, saved, summary[0] != '\0' ? " " : "", summary,
              done->peers, done->repaired, done->stolen);
     size_t length = strlen(line);
     if (done->has_payload)

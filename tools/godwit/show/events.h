@@ -123,6 +123,7 @@ typedef struct gw_event_done {
     uint64_t steps;
     bool has_state;
     gw_hash state;
+    uint64_t saved_step; /* steps of the newest complete checkpoint; UINT64_MAX: none */
     const char *summary; /* the job's "loss=0.0712 accuracy=0.9781" */
     uint32_t peers;
     uint64_t repaired, stolen; /* shards dealt again; shards that this peer stole */

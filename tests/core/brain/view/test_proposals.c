@@ -22,7 +22,8 @@ static uint32_t absent; /* for the condition below */
 static bool all_are_frozen(const flock *f) {
     bool frozen = true;
     for (uint32_t i = 0; i < f->count; i++)
-        frozen &= f->peers[i].brain == NULL || strcmp(flock_status(f, i).phase, "changing the view") == 0;
+        frozen &= f->peers[i].brain == NULL || strcmp(flock_status(f, i).phase, "changing the view") == 0 ||
+                  strcmp(flock_status(f, i).phase, "forming the first view") == 0;
     return frozen;
 }
 

@@ -1,5 +1,6 @@
 #include "core/base/utf8.h"
 #include "tools/godwit/command/inspect/show.h"
+#include "tools/godwit/show/events.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -7,26 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-enum { SHAPE_TEXT = 21, SIZE_TEXT = 24, TIME_TEXT = 24, MOST_BAD_CHUNKS = 10 };
-
-/* "64.0 MiB". */
-static const char *size_text(uint64_t bytes, char text[SIZE_TEXT]) {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 1024) {
-        snprintf(text, SIZE_TEXT, "%" PRIu64 " B", bytes);
-        return text;
-    }
-    double value = (double)bytes / 1024;
-    size_t unit = 0;
-    for (; value >= 1024 && unit < 3; unit++) value /= 1024;
-    snprintf(text, SIZE_TEXT, "%.1f %s", value, units[unit]);
-    return text;
-}
+enum { SHAPE_TEXT = 21, TIME_TEXT = 24, MOST_BAD_CHUNKS = 10 };
 
 static const char *time_text(uint64_t unix_ms, char text[TIME_TEXT]) {
     time_t seconds = (time_t)(unix_ms / 1000);
     struct tm utc;
-    if (gmtime_r(&seconds, &utc) == NULL || strftime(text, TIME_TEXT, "%Y-%m-%d %H:%MZ", &utc) == 0)
+    if (gmtime_r(&seconds, &utc) == NULL || strftime(text, TIME_TEXT, "%Y-%m-%d %H:%M:%SZ", &utc) == 0)
         snprintf(text, TIME_TEXT, "-");
     return text;
 }
@@ -137,16 +124,16 @@ static const char *plural(uint32_t count) {
 
 void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *catalog, const uint32_t *here) {
     fprintf(out, "%s: %u checkpoint%s\n\n", where, catalog->good_count, plural(catalog->good_count));
-    fprintf(out, "%9s  %-9s %-8s  %-8s %9s %9s  %s\n", "step", "job", "", "root", "state", "here", "saved");
+    fprintf(out, "%9s  %-9s %-8s  %-8s %9s %7s  %s\n", "step", "job", "", "root", "state", "here", "saved");
     for (uint32_t i = catalog->good_count; i-- > 0;) {
         const gw_manifest *m = &catalog->good[i];
-        char id[9], root[9], size[SIZE_TEXT], when[TIME_TEXT], held[24];
+        char id[9], root[9], size[GW_BYTES_TEXT], when[TIME_TEXT], held[24];
         gw_hex(m->job_id.bytes, 4, id);
         gw_hex(m->root.bytes, 4, root);
         snprintf(held, sizeof held, "%u/%u", here[i], m->chunk_count);
         fprintf(out, "%9" PRIu64 "  ", m->step);
         print_padded(out, m->job_name, 9);
-        fprintf(out, " %s  %s %9s %9s  %s", id, root, size_text(m->state_bytes, size), held,
+        fprintf(out, " %s  %s %9s %7s  %s", id, root, gw_events_bytes(m->state_bytes, size), held,
                 time_text(m->created_ms, when));
         fputs("\n", out);
         print_parent(out, "           from ", m, "\n");
@@ -164,11 +151,11 @@ static void print_tensors(FILE *out, const gw_inspect_report *report) {
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const gw_tensor *tensor = &m->tensors[i];
         const gw_inspect_norm *norm = &report->norms[i];
-        char shape[SHAPE_TEXT], size[SIZE_TEXT];
+        char shape[SHAPE_TEXT], size[GW_BYTES_TEXT];
         fputs("  ", out);
         print_padded(out, tensor->name, 26);
         fprintf(out, " %-4s %-20s %10s  ", gw_dtype_name(tensor->dtype), shape_text(tensor, shape),
-                size_text(gw_tensor_elements(tensor) * gw_dtype_bytes(tensor->dtype), size));
+                gw_events_bytes(gw_tensor_elements(tensor) * gw_dtype_bytes(tensor->dtype), size));
         if (norm->absent == 0)
             fprintf(out, "%.6g\n", norm->norm);
         else
@@ -245,30 +232,45 @@ static bool is_of_origin(const char *name) {
     return strcmp(name, "parent") == 0 || strncmp(name, "parent-", strlen("parent-")) == 0;
 }
 
+/* The name that reports, metrics and options have for a result of a job of this program. */
+static const char *result_name(const char *tensor) {
+    static const char *const names[][2] = {
+        {"loss.validation", "val_loss"}, {"test.loss", "test_loss"}, {"test.accuracy", "test_accuracy"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(tensor, names[i][0]) == 0) return names[i][1];
+    return tensor;
+}
+
 /* Prints the results that a job keeps in its state: tensors of one F64. A loss of exactly 0 is one that no
  * evaluation has computed yet: it is what the state begins with. */
 static void print_results(FILE *out, const gw_inspect_report *report) {
     words list = {.out = out, .head = "results"};
+    bool absent = false;
     for (uint32_t i = 0; i < report->manifest->tensor_count; i++) {
         const gw_tensor *tensor = &report->manifest->tensors[i];
         char value[32];
         if (tensor->dtype != GW_F64 || gw_tensor_elements(tensor) != 1) continue;
         bool computed = report->norms[i].last != 0 || strstr(tensor->name, "loss") == NULL;
         snprintf(value, sizeof value, "%.9g", report->norms[i].last);
-        put_word(&list, tensor->name, report->norms[i].absent > 0 ? "?" : computed ? value : "-");
+        absent |= report->norms[i].absent > 0;
+        put_word(&list, result_name(tensor->name),
+                 report->norms[i].absent > 0 ? "?"
+                 : computed                  ? value
+                                             : "-");
     }
     end_words(&list);
+    if (absent) fputs("             (?: in chunks that are not in this directory)\n", out);
 }
 
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool tensors) {
     const gw_manifest *m = report->manifest;
-    char root[GW_HASH_TEXT], id[17], size[SIZE_TEXT], when[TIME_TEXT];
+    char root[GW_HASH_TEXT], id[17], size[GW_BYTES_TEXT], when[TIME_TEXT];
     gw_hex(m->root.bytes, sizeof m->root.bytes, root);
     gw_hex(m->job_id.bytes, 8, id);
     fprintf(out, "step         %" PRIu64 "\njob          ", m->step);
     print_safe(out, m->job_name, GW_JOB_NAME_BYTES);
     fprintf(out, " (id %s)\nstate        %s\n", id, root);
-    fprintf(out, "             %s", size_text(m->state_bytes, size));
+    fprintf(out, "             %s", gw_events_bytes(m->state_bytes, size));
     if (m->fingerprint != 0) fprintf(out, ", fingerprint %016" PRIx64, m->fingerprint);
     fputs("\n", out);
     fprintf(out, "saved        %s", time_text(m->created_ms, when));
