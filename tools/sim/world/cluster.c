@@ -258,22 +258,27 @@ static void finish(sim_cluster *c, sim_peer *p, const gw_action *action) {
     sim_later(c, SIM_LAST_WORDS_NS, &op);
 }
 
+/* What workers compute of the state from here on counts for nothing, and ends with the view. */
+static void give_state_up(sim_cluster *c, sim_peer *p) {
+    sim_commit_settle(c, p);
+    p->m.gave_up |= p->m.has_state;
+    p->m.has_state = false;
+}
+
 /* Follows a brain that reports a fault of its own peer, which may have cost it its state; with float sums
  * the world drops the state, too. */
 static void follow_own_fault(sim_cluster *c, sim_peer *p, const gw_action *notice) {
     gw_peer_status status;
     gw_peer_status_get(p->brain, &status);
     if (!c->options->fast || !gw_peer_id_equal(&notice->peer, &p->id) || status.has_state) return;
-    sim_commit_settle(c, p);
-    p->m.has_state = false;
+    give_state_up(c, p);
 }
 
 /* Follows a brain that hears of an earlier verdict on its peer: it gives up its state, and logs so.
  * Effects that are under way are of that state, and take place before. */
 static void follow_earlier_fault(sim_cluster *c, sim_peer *p, const char *text) {
     if (strstr(text, " was found to compute or to hold other bits") == NULL) return;
-    sim_commit_settle(c, p);
-    p->m.has_state = false;
+    give_state_up(c, p);
 }
 
 static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {

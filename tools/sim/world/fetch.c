@@ -183,6 +183,7 @@ static void loaded(sim_cluster *c, sim_peer *p, const sim_op *op) {
         if (kept != NULL) event.loaded.held = &here;
         if (f.kind == GW_LOAD_MANIFEST) event.loaded.best = best_of(c, p, &f);
         p->m.has_state = true;
+        p->m.gave_up = false;
         p->m.step = f.step;
         p->m.state = state;
         p->m.flipped = false;

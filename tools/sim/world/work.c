@@ -178,6 +178,7 @@ static void compute(sim_cluster *c, sim_peer *p, uint32_t w) {
     if (c->hazards->gives_up(c, p, w)) return;
     if (!m->workers[w].again && loses(c, p, &m->workers[w])) return;
     if (ends_process(c, p, w)) return;
+    if (m->gave_up && m->step == m->accumulator.step) return;
     if (!m->has_state || m->step != m->accumulator.step) {
         sim_violation(c, "peer %u computes a shard of step %" PRIu64 " from the state of step %" PRIu64,
                       p->number, m->accumulator.step, m->step);
