@@ -180,8 +180,10 @@ run_test_command() {
     { install "${lab_packages[@]}" && lab_image; } || say "no lab of virtual machines: its tests will be skipped"
     install "${plot_packages[@]}" || say "no gnuplot: what draws with it is not tested"
     install "${shell_packages[@]}" || say "no zsh or fish: the completions of that shell are not tested"
-    local fuzzers_build=
-    if can_fuzz; then
+    local fuzzers_build='' options=()
+    if [ "${1-}" != all ]; then
+        options=(-LE release)
+    elif can_fuzz; then
         # Beside the other tests. Whoever wants the fuzzers waits for the lock, which all processes of their build hold.
         mkdir -p build-fuzz
         exec 7>build-fuzz/lock
@@ -193,8 +195,6 @@ run_test_command() {
     else
         say "no clang with libFuzzer: its searches will be skipped"
     fi
-    local options=(-LE release)
-    if [ "${1-}" = all ]; then options=(); fi
     local bad=0
     run_tests build . "${options[@]}" || bad=1
     if [ -n "$fuzzers_build" ] && ! wait "$fuzzers_build"; then bad=1; fi
