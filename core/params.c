@@ -120,18 +120,18 @@ bool gw_param_recorded(const gw_params *params, uint32_t index, gw_param *param)
     return false;
 }
 
-static const char *find_text(const gw_param *list, uint32_t count, const char *name) {
+const char *gw_param_of_list(const gw_param *list, uint32_t count, const char *name) {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(list[i].name, name) == 0) return list[i].value;
     return NULL;
 }
 
 const char *gw_param_text(const gw_params *params, const char *name) {
-    return find_text(params->list, params->count, name);
+    return gw_param_of_list(params->list, params->count, name);
 }
 
 const char *gw_origin_text(const gw_origin *origin, const char *name) {
-    return find_text(origin->parent, origin->parent_count, name);
+    return gw_param_of_list(origin->parent, origin->parent_count, name);
 }
 
 static bool present(const gw_params *params, const char *name, const char **text, gw_err *err) {

@@ -24,6 +24,9 @@ const char *gw_param_value(const gw_params *params, const char *name);
  * last one. */
 bool gw_param_recorded(const gw_params *params, uint32_t index, gw_param *param);
 
+/* The value of the first parameter of a list that has this name; NULL: none has. */
+const char *gw_param_of_list(const gw_param *list, uint32_t count, const char *name);
+
 /* Whether two texts stand for one value: the same text, or two spellings of one number. */
 bool gw_param_is_same(const char *one, const char *other);
 

@@ -25,12 +25,6 @@ static char *copy(const char *text) {
     return one;
 }
 
-static const char *value_of(const gw_param *params, uint32_t count, const char *name) {
-    for (uint32_t i = 0; i < count; i++)
-        if (strcmp(params[i].name, name) == 0) return params[i].value;
-    return NULL;
-}
-
 /* How the names of lines begin whose values are digests of files (core/godwit.h, gw_plan.identity). */
 static const char file_prefix[] = "file:";
 
@@ -99,12 +93,12 @@ static bool is_named(const comparison *c, const char *name, bool given) {
 static void write_turn(comparison *c, bool given) {
     for (uint32_t i = 0; i < c->their_count; i++) {
         const gw_param *one = &c->their_list[i];
-        const char *here = value_of(c->list, c->count, one->name);
+        const char *here = gw_param_of_list(c->list, c->count, one->name);
         if (here != NULL && gw_param_is_same(one->value, here)) continue;
         if (is_named(c, one->name, given)) write_difference(c, one->name, one->value, here);
     }
     for (uint32_t i = 0; i < c->count; i++)
-        if (value_of(c->their_list, c->their_count, c->list[i].name) == NULL &&
+        if (gw_param_of_list(c->their_list, c->their_count, c->list[i].name) == NULL &&
             is_named(c, c->list[i].name, given))
             write_difference(c, c->list[i].name, NULL, c->list[i].value);
 }
@@ -164,7 +158,7 @@ uint32_t gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, cons
     fputs("begun by an earlier build", out);
     for (uint32_t i = 0; i < theirs->param_count; i++) {
         const gw_param *one = &theirs->params[i];
-        const char *here = value_of(ours, count, one->name);
+        const char *here = gw_param_of_list(ours, count, one->name);
         if (here == NULL || gw_param_is_same(one->value, here) || ++differ > MOST_NAMED) continue;
         fprintf(out, "; %s=%s, here %s", one->name, one->value, here);
     }
