@@ -405,6 +405,7 @@ Test(cli, each_evaluation_has_a_line) {
     cr_expect_eq(times(o.out, " evaluation at step "), 3, "%s", o.out);
     cr_expect_not_null(strstr(o.out, " evaluation at step 3: val_loss="), "%s", o.out);
     cr_expect_not_null(strstr(o.out, " evaluation at step 8: val_loss="), "%s", o.out);
+    cr_expect_eq(times(o.out, "val_loss="), 4, "none but these and the last line: %s", o.out);
     snprintf(quiet, sizeof quiet, "%s --quiet", gpt);
     o = run_once(quiet);
     cr_expect_eq(o.code, 0, "%s", o.err);

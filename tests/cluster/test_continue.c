@@ -70,6 +70,7 @@ static void check_prune(const lab_peer *branch) {
     expect_shown("inspect", dir, "| grep -v ^command | grep -c '.\\{81\\}'", 1, "0\n");
     snprintf(id, sizeof id, "--job j%.8s", lab_text(lab_last(branch, "start"), "job_id"));
     expect_shown("inspect", dir, id, 0, "went on from step 27 of job ");
+    expect_shown("inspect", dir, id, 0, "step         45, after 40 updates\n");
     /* The other job is the one from which it goes on: nobody can mean that without naming it. */
     expect_shown("inspect", dir, "2>&1 | grep -c 'took job'", 1, "0\n");
     expect_shown("prune", dir, "", 0, ": 2 jobs");

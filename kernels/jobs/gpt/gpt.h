@@ -17,6 +17,10 @@ typedef struct gw_gpt_weights {
 /* Checks what can be decided from the options without reading a file. Fails with GW_E_USAGE. */
 bool gw_gpt_job_check(const gw_params *params, gw_err *err);
 
+/* Finds out how many updates a training has made after so many steps, some of which are evaluations, by the
+ * parameters of its manifest. Returns false where they do not tell. */
+bool gw_gpt_job_updates(const gw_param *params, uint32_t count, uint64_t step, uint64_t *updates);
+
 /* Opens the job as gw_job_type.open does. Where `first` is not NULL, it replaces the weights that --init
  * names, and that file is not read: the job equals the one that starts from the file of these weights that
  * gw_gpt_file_from_memory makes. */

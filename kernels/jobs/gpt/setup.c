@@ -408,6 +408,20 @@ static bool find_progress(const gw_origin *origin, const gpt_job *job, progress 
     return true;
 }
 
+bool gw_gpt_job_updates(const gw_param *params, uint32_t count, uint64_t step, uint64_t *updates) {
+    const gw_params of_job = {.list = params, .count = count};
+    const gw_origin after = {.step = step, .parent = params, .parent_count = count};
+    gpt_job job = {.steps = 0};
+    progress made;
+    double rate;
+    gw_err ignored;
+    bool known = gw_origin_text(&after, "updates") != NULL &&
+                 gw_gpt_configure(&of_job, &job.gpt, &rate, &ignored) &&
+                 find_progress(&after, &job, &made, &ignored);
+    if (known) *updates = made.updates;
+    return known;
+}
+
 /* Has the training go on from the state of its parent. */
 static bool go_on(const gw_params *params, gpt_job *job, gw_err *err) {
     const gw_origin *origin = params->origin;

@@ -1,4 +1,5 @@
 #include "core/base/utf8.h"
+#include "kernels/jobs/gpt/gpt.h"
 #include "tools/godwit/command/inspect/show.h"
 #include "tools/godwit/show/events.h"
 
@@ -264,10 +265,15 @@ static void print_results(FILE *out, const gw_inspect_report *report) {
 
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool tensors) {
     const gw_manifest *m = report->manifest;
+    uint64_t updates;
     char root[GW_HASH_TEXT], id[17], size[GW_BYTES_TEXT], when[TIME_TEXT];
     gw_hex(m->root.bytes, sizeof m->root.bytes, root);
     gw_hex(m->job_id.bytes, 8, id);
-    fprintf(out, "step         %" PRIu64 "\njob          ", m->step);
+    fprintf(out, "step         %" PRIu64, m->step);
+    if (strcmp(m->job_name, gw_job_gpt.name) == 0 &&
+        gw_gpt_job_updates(m->params, m->param_count, m->step, &updates) && updates != m->step)
+        fprintf(out, ", after %" PRIu64 " updates", updates); /* the other steps are evaluations */
+    fputs("\njob          ", out);
     print_safe(out, m->job_name, GW_JOB_NAME_BYTES);
     fprintf(out, " (id %s)\nstate        %s\n", id, root);
     fprintf(out, "             %s", gw_events_bytes(m->state_bytes, size));
