@@ -290,8 +290,18 @@ void gw_directory_close(gw_directory *directory) {
 /* The files of a peer that has only just begun to start. */
 static const char *const first_files[] = {GW_DIRECTORY_MARKER, "lock", "identity", "boot"};
 enum { FIRST_FILES = sizeof first_files / sizeof first_files[0] };
+/* Its first folders, which are empty then. */
+static const char *const first_folders[] = {"tmp", "chunks", "manifests"};
+enum { FIRST_FOLDERS = sizeof first_folders / sizeof first_folders[0] };
 
-/* Whether the folder has other things in it than the first files, or cannot be read. */
+static bool is_empty_folder(int fd, const char *name) {
+    int folder = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    bool empty = folder >= 0 && is_empty(folder) == 1;
+    if (folder >= 0) close(folder);
+    return empty;
+}
+
+/* Whether the folder has other things in it than the first files and folders, or cannot be read. */
 static bool has_more(int fd) {
     int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = again >= 0 ? fdopendir(again) : NULL;
@@ -300,6 +310,8 @@ static bool has_more(int fd) {
     for (const struct dirent *entry; !more && (entry = readdir(stream)) != NULL;) {
         more = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
         for (int i = 0; more && i < FIRST_FILES; i++) more = strcmp(entry->d_name, first_files[i]) != 0;
+        for (int i = 0; more && i < FIRST_FOLDERS; i++)
+            more = strcmp(entry->d_name, first_folders[i]) != 0 || !is_empty_folder(fd, first_folders[i]);
     }
     if (stream != NULL) closedir(stream);
     return more;
@@ -307,6 +319,7 @@ static bool has_more(int fd) {
 
 void gw_directory_discard(gw_directory *directory) {
     if (directory->fd < 0 || !directory->made || has_more(directory->fd)) return;
+    for (int i = 0; i < FIRST_FOLDERS; i++) unlinkat(directory->fd, first_folders[i], AT_REMOVEDIR);
     for (int i = 0; i < FIRST_FILES; i++) unlinkat(directory->fd, first_files[i], 0);
     rmdir(directory->path); /* if it fails, an empty folder stays, which the next peer takes */
 }

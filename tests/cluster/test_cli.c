@@ -239,6 +239,7 @@ Test(cli, the_usage_line_has_the_job_where_it_must_be) {
 Test(cli, what_was_meant_is_named) {
     refused("rnu digits", "there is no command 'rnu': did you mean 'run'?");
     refused("run digit", "there is no job 'digit': did you mean 'digits'? Or give one of digits, gpt");
+    refused("run MNIST", "there is no job 'MNIST': did you mean 'digits'?");
     refused("run digits --peer-timeout 5s --jion-timeout 5s",
             "unrecognized option '--jion-timeout': did you mean '--join-timeout'?");
     refused("run digits --epoch-s 5",

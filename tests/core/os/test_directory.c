@@ -55,11 +55,14 @@ Test(directory, a_missing_or_empty_folder_becomes_godwits) {
 Test(directory, what_was_made_for_a_start_that_failed_goes_and_anything_else_stays) {
     cr_assert(gw_directory_open(scratch_path("new"), &directory, &err), "%s", err.text);
     scratch_write_text("new/lock", "1");
+    scratch_make_folder("new/chunks"); /* of a start that found no room for checkpoints */
+    scratch_make_folder("new/tmp");
     gw_directory_discard(&directory);
     gw_directory_close(&directory);
     cr_expect(!exists("new"));
     cr_assert(gw_directory_open(scratch_path("used"), &directory, &err), "%s", err.text);
     scratch_make_folder("used/chunks");
+    scratch_make_folder("used/chunks/a7");
     gw_directory_discard(&directory);
     gw_directory_close(&directory);
     cr_expect(exists("used/" GW_DIRECTORY_MARKER), "there is more in it");

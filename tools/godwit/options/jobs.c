@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 static bool check_job(const gw_job_type *job, const char *path, gw_err *err) {
@@ -87,6 +88,7 @@ const gw_job_type *gw_jobs_find(const char *name, char code[GW_HASH_TEXT], gw_er
         gw_suggest(&suggestion, (*list)->name);
         snprintf(known + used, sizeof known - used, "%s%s", used > 0 ? ", " : "", (*list)->name);
     }
+    if (suggestion.name == NULL && strcasecmp(name, "mnist") == 0) suggestion.name = "digits";
     if (suggestion.name != NULL) snprintf(meant, sizeof meant, "did you mean '%s'? Or ", suggestion.name);
     if (access(name, F_OK) == 0)
         gw_fail(err, GW_E_USAGE, "there is no job '%s', but a file of that name: give ./%s to run the file",

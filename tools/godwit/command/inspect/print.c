@@ -260,7 +260,7 @@ static void print_results(FILE *out, const gw_inspect_report *report) {
                                              : "-");
     }
     end_words(&list);
-    if (absent) fputs("             (?: in chunks that are not in this directory)\n", out);
+    if (absent) fputs("             (?: in chunks that are not here)\n", out);
 }
 
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool tensors) {
