@@ -7,12 +7,15 @@
 #include "tools/godwit/show/snapshot.h"
 
 #include <criterion/criterion.h>
+#include <ifaddrs.h>
 #include <jansson.h>
+#include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -295,6 +298,35 @@ static outcome run_once(const char *arguments) {
     snprintf(remove_it, sizeof remove_it, "rm -r %s", dir);
     cr_expect_eq(system(remove_it), 0);
     return o;
+}
+
+/* Whether other hosts have a way to this one, by IPv4. */
+static bool has_network(void) {
+    struct ifaddrs *list = NULL;
+    bool has = false;
+    cr_assert_eq(getifaddrs(&list), 0);
+    for (const struct ifaddrs *one = list; one != NULL; one = one->ifa_next)
+        has |= one->ifa_addr != NULL && one->ifa_addr->sa_family == AF_INET &&
+               (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
+    freeifaddrs(list);
+    return has;
+}
+
+/* A peer that listens everywhere tells the addresses that can be given to others. */
+Test(cli, who_listens_everywhere_says_where_it_is_reached) {
+    const char *dir = folder();
+    char line[300];
+    snprintf(line, sizeof line, "keygen %s/k", dir);
+    cr_assert_eq(godwit(line).code, 0);
+    snprintf(line, sizeof line,
+             "run synthetic --steps 1 --shards 2 --shard-ms 0 --key %s/k --listen 0.0.0.0:0 --dir %s/d", dir,
+             dir);
+    outcome o = godwit(line);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_eq(strstr(o.out, "others reach this peer at ") != NULL, has_network(), "%s", o.out);
+    cr_expect_null(strstr(o.out, "peer at 0.0.0.0"), "%s", o.out);
+    snprintf(line, sizeof line, "rm -r %s", dir);
+    cr_expect_eq(system(line), 0);
 }
 
 /* Without a key nobody is asked for anything; on loopback it is this machine's own affair. */

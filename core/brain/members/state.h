@@ -30,7 +30,7 @@ typedef struct gw_contact {
     bool apart;            /* with `differs`: the job is the same, but no way that data may travel is */
     uint32_t ways;         /* the ways that data may travel, from the peer's HELLO; GW_WAY_* */
     uint64_t kind;         /* with `differs`: a hash of the HELLO, equal for peers that can work together */
-    char difference[300];  /* with `differs`: what differs, for people */
+    char difference[400];  /* with `differs`: what differs, for people */
     bool wanted;           /* a link has been asked for (GW_ACT_LINK) */
     gw_incarnation linked_life; /* the life to which the last link was; boot 0 = there was none */
     /* What that life has sent over its link: HELLO as a peer of this job, END, FELL. Its metadata may say the

@@ -16,40 +16,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SETTLE_MS = 1500, MOST_NAMED = 3 };
+enum { SETTLE_MS = 1500, MORE_TEXT = 24 /* room for "; and 12 more" */ };
 
 /* The differing lines of two identities, as text for people. */
 typedef struct differing {
     char *text;
     size_t size, used;
-    uint32_t count;
+    uint32_t count, named; /* differences, and those of them that the text has */
 } differing;
 
-/* Appends the text of a difference. */
+/* Appends the text of a difference, if there is room for it and for how many more there are. The first one is cut
+ * where it has no room. */
 static void add_text(differing *d, const char *text) {
-    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
-    int more = snprintf(d->text + d->used, d->size - d->used, "%s%s", d->count == 1 ? "" : "; ", text);
-    d->used += more > 0 ? (size_t)more : 0;
+    size_t length = strlen(text) + strlen("; "), most = d->size - MORE_TEXT;
+    bool fits = d->named == d->count && (d->used + length < most || d->named == 0);
+    d->count++;
+    if (!fits) return;
+    d->named++;
+    snprintf(d->text + d->used, most - d->used, "%s%s", d->used == 0 ? "" : "; ", text);
+    d->used += strlen(d->text + d->used);
 }
 
 /* Appends the difference of a line. NULL: the line is absent on that side. */
 static void add_difference(differing *d, const char *theirs, const char *here) {
     const char *digest = gw_identity_digest_text(theirs != NULL ? theirs : here);
-    if (digest != NULL) {
-        add_text(d, digest);
-        return;
-    }
-    if (d->count++ >= MOST_NAMED || d->used >= d->size) return;
+    char text[sizeof((gw_contact *)NULL)->difference];
     int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
         our_line = here == NULL ? 6 : (int)strcspn(here, "\n");
-    int more = snprintf(d->text + d->used, d->size - d->used, "%stheirs: %.*s, here: %.*s",
-                        d->count == 1 ? "" : "; ", their_line, theirs == NULL ? "absent" : theirs, our_line,
-                        here == NULL ? "absent" : here);
-    d->used += more > 0 ? (size_t)more : 0;
+    if (digest == NULL)
+        snprintf(text, sizeof text, "theirs: %.*s, here: %.*s", their_line,
+                 theirs == NULL ? "absent" : theirs, our_line, here == NULL ? "absent" : here);
+    add_text(d, digest != NULL ? digest : text);
 }
 
 /* Writes the lines that differ between two identities, except for those whose difference follows from
- * another one's: the first ones by name and value, then how many more. */
+ * another one's: by name and value as many as there is room for, then how many more. */
 static void name_differences(const char *theirs, const char *ours, char *text, size_t size) {
     differing d = {.text = text, .size = size};
     char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE];
@@ -63,8 +64,7 @@ static void name_differences(const char *theirs, const char *ours, char *text, s
     for (const char *line = ours; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
         if (gw_identity_line(theirs, line) == NULL && !gw_identity_follows(theirs, ours, line))
             add_difference(&d, NULL, line);
-    if (d.count > MOST_NAMED && d.used < size)
-        snprintf(text + d.used, size - d.used, "; and %u more", d.count - MOST_NAMED);
+    if (d.count > d.named) snprintf(text + d.used, size - d.used, "; and %u more", d.count - d.named);
 }
 
 /* The step from which a job goes on, by the identity of one of its peers; less than any other where the

@@ -470,6 +470,7 @@ Test(peer_late, of_all_bad_elements_the_first_is_named_and_updates_are_skipped_w
     cr_assert_eq(
         said_of_bad(unnamed, false, "of the sum of step 0 are not finite or out of range, none of them in a"),
         3);
+    cr_assert_eq(said_of_bad(falling, false, "a learning rate that is too high is a frequent cause"), 3);
 }
 
 /* ---- sums and accumulators ---- */

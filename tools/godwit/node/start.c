@@ -525,7 +525,9 @@ static bool check_room(const gw_node *node, uint32_t found, gw_err *err) {
 static void tell_addresses(const gw_node *node, const gw_peer_config *config) {
     char text[200] = "", one[GW_ADDR_TEXT];
     if (!gw_address_is_any(&node->network.listen)) return;
-    for (uint32_t i = 0, used = 0; i < config->addr_count && used + GW_ADDR_TEXT + 2 < sizeof text; i++)
+    for (uint32_t i = 0, used = 0; i < config->addr_count && used + GW_ADDR_TEXT + 2 < sizeof text &&
+                                   !gw_address_is_any(&config->addrs[i]);
+         i++)
         used += (uint32_t)snprintf(text + used, sizeof text - used, "%s%s", i > 0 ? ", " : "",
                                    gw_addr_text(&config->addrs[i], one));
     if (text[0] != '\0') gw_log(GW_INFO, "node", "others reach this peer at %s", text);

@@ -180,7 +180,7 @@ Test(peer_strangers, rates_of_verification_that_differ_in_their_last_digit_are_n
 /* Peer 0 says hello to peer 1 once more, as one whose identity is this. */
 static void say_hello(flock *f, const char *identity) {
     gw_message hello = {.kind = GW_MSG_HELLO, .hello.has_view = true};
-    char text[200];
+    char text[500];
     snprintf(text, sizeof text, "%s", identity);
     hello.hello.identity = text;
     uint8_t *bytes;
@@ -194,6 +194,8 @@ static void say_hello(flock *f, const char *identity) {
 }
 
 #define JOB "job=test\nlr=0.1\n"
+#define DIGITS                                                                                               \
+    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
 
 Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
     static const struct {
@@ -207,7 +209,8 @@ Test(peer_strangers, a_line_that_one_side_lacks_is_absent_there) {
          "(theirs: lr=0.2, here: lr=0.1; theirs: verify=1%, here: verify=off)"},
         {JOB "quorum=any\nverify=off\non-bad=stop\nkeep-best=loss:min\n",
          "(theirs: keep-best=loss:min, here: absent)"},
-        {"", "here: quorum=any; and 2 more)"},
+        {"", "here: quorum=any; theirs: absent, here: verify=off; theirs: absent, here: on-bad=stop)"},
+        {"quorum=any\nl=" DIGITS "\nm=" DIGITS "\nn=" DIGITS "\n", "here: absent; and 5 more)"},
         {JOB "quorum=any\nverify=off\non-bad=stop\ndata=0123\n", "(the data differ)"},
         {JOB "quorum=any\nverify=off\non-bad=stop\nprobe=0123\n", "(the bits of a first shard differ, as "},
         {JOB "quorum=any\nverify=off\non-bad=stop\nupdates=5\nwarmup=1\nsteps=5\nprobe=0123\n",
