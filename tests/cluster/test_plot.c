@@ -222,7 +222,7 @@ Test(plot, says_what_is_missing) {
     refuse(2, "", "\"it's.csv\" --y loss,accuracy",
            "--y: there is no column 'accuracy': the columns are step, job, phase");
     refuse(2, "", "\"it's.csv\" --x tokens", "--x: there is no column 'tokens': the columns are");
-    refuse(1, "", "nothing.csv", "there is no file nothing.csv");
+    refuse(2, "", "nothing.csv", "there is no file nothing.csv");
     refuse(1, "", "\"it's.csv\" -o none/loss.png", "cannot write none/loss.png");
     refuse(1, "", "\"it's.csv\" --y phase", "no rows to draw");
     refuse(2, "", "", "give a file that");

@@ -136,7 +136,8 @@ Test(refusals, another_class_does_not_join_float_sums_that_are_verified) {
     expect_stderr(other, "core=Nehalem");
     ask_to_stop(first);
     cr_expect_str_eq(lab_state(l, first, "stopped"), lab_state(l, second, "stopped"));
-    cr_expect_null(strstr(first->stderr_text, "it computed"), "%s", first->stderr_text);
+    cr_expect(first->stderr_text == NULL || strstr(first->stderr_text, "it computed") == NULL, "%s",
+              first->stderr_text);
     lab_close(l);
 }
 

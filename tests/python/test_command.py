@@ -116,6 +116,7 @@ class Check(Command):
 
     def test_a_folder_of_the_modules_name_is_not_taken_for_it(self):
         os.mkdir(os.path.join(self.folder, "godwit"))
+        open(os.path.join(self.folder, "job.py"), "w").close()
         code, _, err = self.call(peers.BINARY, "check", "--python", self.without_module(), "job.py", PYTHONPATH="")
         self.assertEqual(code, 2)
         self.assertIn("has no module godwit", err)

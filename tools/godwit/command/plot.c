@@ -319,7 +319,7 @@ static bool plot(const arguments *a, const char *output, gw_err *err) {
     d->output = output;
     bool good = true;
     for (uint32_t f = 0; good && f < a->file_count; f++)
-        good = gw_metrics_table_read(a->files[f], &a->range, &d->tables[f], err);
+        good = gw_command_blame_files(gw_metrics_table_read(a->files[f], &a->range, &d->tables[f], err), err);
     good = good && choose(d, err) && draw(d, svg, err);
     for (uint32_t f = 0; good && f < a->file_count; f++)
         if (d->curves_of[f] == 0)
@@ -342,8 +342,7 @@ int gw_plot_main(int argc, char **argv) {
     gw_output_clean_on_signals();
     char *named = a.output == NULL ? name_picture(&a) : NULL;
     const char *output = a.output != NULL ? a.output : named;
-    bool done = output != NULL ? gw_command_blame_files(plot(&a, output, &err), &err)
-                               : gw_fail(&err, GW_E_NOMEM, "out of memory");
+    bool done = output != NULL ? plot(&a, output, &err) : gw_fail(&err, GW_E_NOMEM, "out of memory");
     free(named);
     if (done) return 0;
     return gw_command_fail(argv[0], &err);
