@@ -21,16 +21,26 @@ class SameBytes(peers.Case):
         alone = self.alone(PLAIN)
         state = peers.state_of(alone)
         self.assertIn("finished 8 480 3 ['size', 'val_size']", alone)
-        self.assertEqual(self.state("two", PLAIN, (), ("--workers", "2")), state)
+        log = os.path.join(self.folder, "log")
+        self.assertEqual(self.state("two", PLAIN, (), ("--workers", "2"), GODWIT_TEST_LOG=log), state)
+        with open(log) as file:
+            lines = file.read().splitlines()
+        self.assertEqual((lines.count("top"), lines.count("behind")), (1, 1), "a fork writes what its template has not")
+        steps = [f"after {step}" for step in range(11)]
+        self.assertEqual([line for line in lines if line.startswith("after")], steps)
+        self.assertGreaterEqual(lines.count("shard"), 8 * 6 + 2 * 2, "a worker that leaves loses what its shards have written")
         marks = os.path.join(self.folder, "marks")
         places = ["shard 0 0", "shard 1 5", "spare shard 2 4", "shard 7 3", "once 0", "once 6", "after 1", "after 8"]
         dying = peers.kills(marks, *places)
         self.assertEqual(self.state("dying", PLAIN, (), ("--workers", "2"), **dying), state)
         self.assertEqual(sorted(os.listdir(marks)), sorted(places))
         stop = peers.kills(os.path.join(self.folder, "stop"), "stop shard 2 3")
-        halves = self.peer("halves", PLAIN, (), ("--workers", "2"), **stop)
+        log = os.path.join(self.folder, "log of halves")
+        halves = self.peer("halves", PLAIN, (), ("--workers", "2"), GODWIT_TEST_LOG=log, **stop)
         halves.end()
         self.assertIn("this peer leaves", halves.output)
+        with open(log) as file:
+            self.assertIn("after 1\n", file.read())
         self.assertEqual(self.state("halves", PLAIN, (), ("--workers", "1")), state)
         killed = peers.kills(os.path.join(self.folder, "killed"), "peer shard 3 1", "shard 4 4", "once 5")
         flock = self.flock(PLAIN, variables=[killed] * 3)

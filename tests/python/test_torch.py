@@ -33,7 +33,10 @@ class SameBytes(peers.Case):
 
     def test_a_net_with_batch_norm_has_one_state_whatever_dies(self):
         arguments = [7]
-        state = self.state("one", PICTURES, arguments, ("--workers", "1"))
+        log = os.path.join(self.folder, "log")
+        state = self.state("one", PICTURES, arguments, ("--workers", "1"), GODWIT_TEST_LOG=log)
+        with open(log) as file:
+            self.assertEqual(file.read(), "".join(f"after {step}\n" for step in range(10)) + "behind\n")
         self.assertRegex(self.output, r"finished 7 \S+ 0.0003125 None True 7 7")
         self.export()
         marks = os.path.join(self.folder, "marks")

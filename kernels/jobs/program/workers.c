@@ -296,19 +296,24 @@ static program_process *process_of(program *job, uint32_t i) {
     return i == job->slot_count + 1 && job->own_leader ? &job->leader->process : NULL;
 }
 
+/* Waits for the end of a process that was told to leave, and ends it where that takes too long. */
+static void await_end(program_process *p, uint64_t until) {
+    uint64_t now = gw_now_ns();
+    int status;
+    if (p->serial != 0) (void)gw_process_wait(&p->process, now < until ? until - now : 0, true, &status);
+    program_process_end(p);
+}
+
+/* A fork ends with its template, which therefore is told to leave when all forks have: they have files to flush. */
 void program_workers_close(program *job) {
     uint64_t until = gw_now_ns() + LEAVE_NS;
     program_process *p;
     for (uint32_t i = 0; (p = process_of(job, i)) != NULL; i++)
         if (p != &job->first) program_process_leave(p);
-    program_process_leave(
-        &job->first); /* forks that are told to leave do so before their template ends them */
-    for (uint32_t i = 0; (p = process_of(job, i)) != NULL; i++) {
-        uint64_t now = gw_now_ns();
-        int status;
-        if (p->serial != 0) (void)gw_process_wait(&p->process, now < until ? until - now : 0, true, &status);
-        program_process_end(p);
-    }
+    for (uint32_t i = 0; (p = process_of(job, i)) != NULL; i++)
+        if (p != &job->first) await_end(p, until);
+    program_process_leave(&job->first);
+    await_end(&job->first, gw_now_ns() + LEAVE_NS);
     if (job->own_leader) free_slot(job->leader);
     for (uint32_t i = 0; i < job->slot_count; i++) free_slot(job->slots[i]);
     free(job->slots);

@@ -2,6 +2,7 @@
 
     pictures.py UPDATES [OPTIMIZER]
 """
+import os
 import sys
 
 import godwit
@@ -52,6 +53,7 @@ scheduler = torch.optim.lr_scheduler.MultiStepLR(first, [2, 4], 0.5)
 average = torch.optim.swa_utils.AveragedModel(net, use_buffers=False)
 job = godwit.Job(net, optimizer, shards=6, updates=updates, clip=1.0, eval_every=3, eval_shards=2, parts=3,
                  reports=["right"], keep={"scheduler": scheduler, "average": average})
+log = open(os.environ.get("GODWIT_TEST_LOG", os.devnull), "a")  # never closed nor flushed here
 job.vars.best = 1e9
 job.vars.history = []
 job.vars.held_out = []
@@ -87,10 +89,12 @@ def evaluated(u):
 @job.after
 def after(e):
     deaths.at("after", e.update)
+    log.write(f"after {e.step}\n")
 
 
 net.head.register_forward_pre_hook(lambda module, x: None)
 result = job.run()
+log.write("behind\n")
 if hasattr(first, "step"):
     print("finished", result.updates, repr(job.vars.best), first.param_groups[0]["lr"], net.unused.weight.grad, net.training,
           scheduler.last_epoch, int(average.n_averaged))

@@ -1,5 +1,6 @@
 """A job of arrays, with a fault that its argument names; without one it is pure. It dies where it is told to."""
 
+import os
 import sys
 
 import godwit
@@ -10,6 +11,8 @@ from godwit import arrays
 
 fault = sys.argv[1] if len(sys.argv) > 1 else ""
 data = numpy.random.normal(size=(600, 4))
+log = open(os.environ.get("GODWIT_TEST_LOG", os.devnull), "a")  # never closed nor flushed here
+log.write("top\n")
 
 if fault == "raises at import":
     raise ValueError("the file has no header")
@@ -26,6 +29,7 @@ job.vars.seen = []
 @job.shard
 def shard(s, state):
     deaths.at("shard", s.update, s.shard)
+    log.write("shard\n")
     if s.update == 2 and s.shard == 1:
         if fault == "raises":
             raise KeyError("no such sample")
@@ -70,9 +74,11 @@ if fault == "no shard":
 @job.after
 def after(e, state):
     deaths.at("after", e.update)
+    log.write(f"after {e.step}\n")
 
 
 result = job.run()
+log.write("behind\n")
 print("finished", result.updates, result.state["count"], len(job.vars.seen), sorted(result.reports))
 if fault == "fails behind":
     raise RuntimeError("the disk is full")

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 from typing import List, Optional
 
-from . import pin
+from . import files, pin
 from .errors import Error
 from .protocol import Fault, Kind, ProtocolError, Role, Tie, Welcome, Writer, clipped, error_message
 
@@ -142,6 +142,7 @@ settings = Settings()
 def begin() -> None:
     """What ``import godwit`` does: finds the tie, pins the environment and seeds all generators."""
     global session
+    files.flush_at_exit()
     number = os.environ.pop(_VARIABLE, "")
     if number:
         tell_where()

@@ -209,8 +209,10 @@ class TorchProgram(Program):
         self._learn()
         self._keep_numbers(keep)
         self._add_sums()
+        self._hooks: List[Any] = []
         for parameter in self._trained:
-            parameter.tensor.register_post_accumulate_grad_hook(self._hook_of(parameter))  # type: ignore[no-untyped-call,unused-ignore]
+            hook = self._hook_of(parameter)
+            self._hooks.append(parameter.tensor.register_post_accumulate_grad_hook(hook))  # type: ignore[no-untyped-call,unused-ignore]
             parameter.tensor.grad = None
         self._presence = memoryview(b"")
         self._copies = torch_device.Copies()
@@ -867,6 +869,8 @@ class TorchProgram(Program):
         """The script goes on with the final state in memory that can be written to."""
         self._see_state(request.generation)
         self._set_modes(True)
+        while self._hooks:
+            self._hooks.pop().remove()
         for p in self._parameters:
             p.tensor.data = p.array.seen.clone()
             p.tensor.grad = None

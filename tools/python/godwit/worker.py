@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from . import identity
+from . import files, identity
 from .errors import Refused
 from .protocol import (
     HAS_AFTER, HAS_ONCE, After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
@@ -293,6 +293,7 @@ class _Template:
 
     def run(self) -> Session:
         """Forks when it is asked to. Returns in the forks only, with their session."""
+        files.flush_all()  # or each fork would write it again
         gc.collect()
         gc.freeze()  # a fork's collections do not touch, and so copy, what the template has made
         self._poll.register(self._tie.fileno(), select.POLLIN)
@@ -465,11 +466,7 @@ def _end_children(pid: int) -> None:
 
 def _exit(status: int) -> None:
     """Ends this process, and what it has started in its group."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass
+    files.flush_all()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if os.getpgrp() == os.getpid():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -479,5 +476,6 @@ def _exit(status: int) -> None:
 
 def _interrupted() -> None:
     """Ends this process as a signal of somebody else's ends it."""
+    files.flush_all()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
