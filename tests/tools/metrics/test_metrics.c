@@ -214,6 +214,21 @@ Test(metrics, a_job_that_goes_on_has_the_rows_of_the_whole_way) {
     cr_assert_str_eq(content("a.csv"), way);
 }
 
+/* A job is run again whose file a job that went on from one of its states has written to. */
+Test(metrics, a_job_that_is_gone_back_to_has_its_own_rows) {
+    gw_metrics_file file;
+    gw_err err;
+    static const char both[] = HEADER ",loss\n" ROW(1) ",1\n" ROW(2) ",2\n" PARENT(3) ",3\n" PARENT(4) ",4\n";
+    write_text("a.csv", both);
+    cr_assert(gw_metrics_file_open(scratch_path("a.csv"), JOB, 0, false, &file, &err), "%s", err.text);
+    cr_assert_eq(file.last, 2);
+    cr_assert_str_eq(content("a.csv"), both, "nothing is cut off before there is a row");
+    add(&file, 3, "loss=30");
+    gw_metrics_file_close(&file);
+    cr_assert_str_eq(content("a.ffffffff.csv"), both, "the rows that were cut off are not lost");
+    cr_assert_str_eq(content("a.csv"), HEADER ",loss\n" ROW(1) ",1\n" ROW(2) ",2\n" ROW(3) ",30\n");
+}
+
 Test(metrics, what_is_somebody_elses_stays_as_it_is) {
     static const char *const texts[] = {"a line\n", HEADER "\na,b\n", "step,loss\n1,2\n",
                                         HEADER "\n1,ffffffff,train,1,2,3,4\n"};

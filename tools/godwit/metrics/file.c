@@ -135,8 +135,7 @@ static char *copy_name(const gw_metrics_file *file, const char *job, int number)
 }
 
 /* Reads the step of a row, and whether it stays: it is of this job, or of the one from whose state this
- * job goes on and not of a later step. Rows of another job are an error where this job goes on from
- * nothing. */
+ * job goes on and not of a later step. */
 static bool scan_row(gw_metrics_file *file, uint64_t begin, uint64_t end, uint64_t *step, bool *stays,
                      gw_err *err) {
     char line[ROW_BEGIN + 1] = "";
@@ -145,16 +144,20 @@ static bool scan_row(gw_metrics_file *file, uint64_t begin, uint64_t end, uint64
     if (!read_at(file, line, count, begin, err)) return false;
     line[count] = '\0';
     if (!read_row(file, line, step, &job)) return no_row(file, begin, err);
-    bool own = strncmp(job, file->job, strlen(file->job)) == 0;
-    *stays = own || *step <= file->first_step;
+    *stays = strncmp(job, file->job, strlen(file->job)) == 0 || *step <= file->first_step;
     if (!*stays) snprintf(file->cut_job, sizeof file->cut_job, "%s", job);
-    if (own || file->first_step > 0) return true;
+    return true;
+}
+
+/* Refuses a file that another job has begun, where this job goes on from nothing. */
+static bool refuse_other_job(const gw_metrics_file *file, const char *other, gw_err *err) {
     char *copy = copy_name(file, file->job, 1);
     bool kept = access(copy, F_OK) == 0;
     gw_fail(err, GW_E_INVALID,
             "%s: the file holds rows of another job (%.8s, this job is %s): give another file%s%s, or move "
             "this one away",
-            file->path, job, file->job, kept ? ", as the one with this job's rows, " : "", kept ? copy : "");
+            file->path, other, file->job, kept ? ", as the one with this job's rows, " : "",
+            kept ? copy : "");
     free(copy);
     return false;
 }
@@ -169,7 +172,10 @@ static bool scan(gw_metrics_file *file, uint64_t before, gw_err *err) {
     if (fstat(file->fd, &stat) != 0) return gw_fail_errno(err, errno, "cannot read %s", file->path);
     if (!find_begin(file, 0, (uint64_t)stat.st_size + 1, &whole, err)) return false;
     if (!scan_header(&found, whole, &rows, err)) return false;
-    if (rows < whole && !scan_row(&found, rows, whole, &step, &stays, err)) return false;
+    if (rows < whole) {
+        if (!scan_row(&found, rows, whole, &step, &stays, err)) return false;
+        if (!stays && found.first_step == 0) return refuse_other_job(file, found.cut_job, err);
+    }
     found.last = 0;
     found.end = whole;
     while (found.last == 0 && found.end > rows) {
@@ -518,9 +524,8 @@ static bool keep_copy(gw_metrics_file *file, gw_err *err) {
     if (good)
         gw_log(GW_INFO, "metrics",
                "%s has rows of job %s behind step %" PRIu64
-               ", from which this job goes on: a copy of the whole file is in %s, and this job's rows take "
-               "their place",
-               file->path, file->cut_job, file->first_step, name);
+               ": a copy of the whole file is in %s, and this job's rows take their place",
+               file->path, file->cut_job, file->last, name);
     else
         unlink(name);
     free(name);
