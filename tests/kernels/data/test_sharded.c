@@ -102,7 +102,7 @@ Test(sharded, an_index_that_is_not_true_is_refused_with_the_reason) {
     REFUSE("{\"weight_map\": {\"x\": ", GW_E_CORRUPT, "or damaged: line 1");
     REFUSE(INDEX("{\"x\": \"pytorch_model-1.bin\"}"), GW_E_UNSUPPORTED, ".save_pretrained('NEW')");
     write_text("a.safetensors", "not a file of that kind");
-    REFUSE(INDEX("{\"x\": \"a.safetensors\"}"), GW_E_CORRUPT, "a.safetensors is no safetensors file");
+    REFUSE(INDEX("{\"x\": \"a.safetensors\"}"), GW_E_INVALID, "a.safetensors is no safetensors file");
     /* A file without a tensor, which nothing is sorted of (the fuzzers found a sort of NULL). */
     scratch_write("empty.safetensors", "\2\0\0\0\0\0\0\0{}", 10);
     write_text("i.json", INDEX("{\"x\": \"empty.safetensors\"}"));
