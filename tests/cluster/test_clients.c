@@ -13,7 +13,7 @@ enum { TEXT = 8000, PEERS = 3 };
 
 /* Six chunks, and steps of which few are done while the test asks. */
 #define GPT                                                                                                  \
-    "gpt --data " GODWIT_BINARY " --layers 4 --heads 4 --channels 192 --context 8 --batch-tokens 1024 "      \
+    "gpt --data " GODWIT_BINARY " --layers 4 --heads 4 --channels 192 --context 8 --batch-tokens 8192 "      \
     "--micro-batch 8 --workers 1 --updates 100000000 --checkpoint-every 2 --keep 50"
 
 static char text[TEXT];
