@@ -380,7 +380,10 @@ bool gw_gpu_sums_close(gw_gpu_sums *s, uint64_t patience_ns) {
         if (!gw_cond_wait_until(&s->changed, &s->lock, end)) break;
     bool over = s->ended;
     pthread_mutex_unlock(&s->lock);
-    if (!over || s->lost) return false;
+    if (!over || s->lost) {
+        pthread_detach(s->thread); /* nobody joins it any more: the system frees it where it ends after all */
+        return false;
+    }
     pthread_join(s->thread, NULL);
     gw_nccl_close(s->nccl);
     pthread_cond_destroy(&s->changed);
