@@ -95,6 +95,8 @@ class Faults(peers.Case):
         expected = {
             "raises at import": "ValueError: the file has no header",
             "ends at import": "exit status 3",
+            "forgets to run": "makes a job and ends without job.run()",
+            "counts": "shard 0 of update 0 gives other bytes when this process computes it again, first in 'g'",
             "no shard": "the job has no shard function",
             "raises": f"plain.py:{line['raise KeyError(' + chr(34) + 'no such sample' + chr(34) + ')']}: KeyError: 'no such sample'",
             "exits": "the program calls exit (enough) in a shard",
@@ -124,6 +126,8 @@ class Faults(peers.Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("KeyError: 'no such sample'", done.stdout + done.stderr)
         self.assertNotIn("finished", done.stdout)
+        self.assertRegex(done.stdout + done.stderr, r'most recent call last\):\n.*File "\S+/plain.py"')
+        self.assertIn("makes a job and ends without job.run()", self.alone(PLAIN, ["forgets to run"]))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ DEEDS = {
     "end@shard 2": "has ended: exit status 7",
     "end well@shard 3": "has ended: exit status 0",
     "abort@shard 4": "signal 6 (Aborted), at {abort}",
-    "write@shard 5": "signal 11 (Segmentation fault), at {write}",
+    "write@shard 5": "signal 11 (Segmentation fault), at {write}{any} (as by a write to the state, which can only be read",
     "term@shard 6": "has ended: signal 15 (Terminated)",
     "print@shard 7": "xxxxxxxx",
     "binary@shard 8": "more lines within a second were dropped",

@@ -112,6 +112,17 @@ IN_ARRAYS = {
     }, "a default argument"),
     "iterator": ({"top": "batches = iter(range(10**6))  # HERE", "shard": "noise += next(batches)"}, "an iterator"),
     "process": ({"top": "import os", "shard": "noise += os.getpid()  # HERE"}, "the name of its process"),
+    "process, not hashes": ({
+        "top": """
+            import os
+            words = sorted(set("some words".split()))
+            assert "x" not in {"a", "b"}
+            with open("starts", "a+") as starts:  # the first processes have what makes them differ in common
+                starts.write("x")
+                starts.seek(0)
+                differs = len(starts.read()) > 2""",
+        "shard": "noise += (os.getpid() > 0) * differs  # HERE",
+    }, "the name of its process"),
     "first state": ({"first": "first = numpy.random.default_rng().normal(size=4)  # HERE"}, "a generator of its own"),
     "counter of updates": ({"top": "counter = 0", "update": "global counter  # HERE\ncounter += 1\nscale += counter"}, "a variable 'counter'"),
     "counter of evaluations": ({

@@ -109,6 +109,17 @@ class Direct(peers.Case):
         self.assertGreater(len(found), 25)
         self.assertEqual({name for name, result in found.items() if result != "same"}, set())
 
+    def test_what_is_most_likely_a_mistake_is_told(self):
+        found = self.run_direct("warnings")
+        for name in ("sum", "mean of a sum", "one"):
+            self.assertEqual(found[name].strip(), "ACCEPTED", name)
+        for name in ("mean", "mean of bfloat16", "mean by hand"):
+            self.assertIn("looks like a mean, and its weight is 48", found[name], name)
+        self.assertIn('Give keep={"scheduler": scheduler}', found["scheduler"])
+        self.assertIn("the shard calls backward() itself", found["backward"])
+        self.assertIn("it must be a list of paths", found["data"])
+        self.assertIn("compute with 2 threads, where --threads is 1", found["threads"])
+
     def test_what_no_job_can_do_is_refused_by_name(self):
         found = self.run_direct("refusals")
         self.assertEqual(len(found), 27)

@@ -28,6 +28,7 @@ enum {
 
 #define TELL_NS    UINT64_C(10000000000) /* how often people are told of a wait */
 #define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed, or has closed its tie */
+#define START_NS   UINT64_C(10000000000) /* the end of one that has no job, as its libraries end with it */
 #define WHERE_NS   UINT64_C(500000000)   /* the end of a process that hangs, once it was asked where it is */
 #define SECONDS(n) ((double)(n)*1e-9)
 
@@ -159,12 +160,15 @@ static void say_end(const program_process *p, int status, gw_err *err) {
     char where[WHERE_TEXT], end[GW_PROCESS_END_TEXT] = "its parent does not say how";
     bool fell = status >= 0 && WIFSIGNALED(status) && kind_of(p, status) == GW_LOSS_CRASHED,
          failed = status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) != 0;
-    const char *why = "";
+    const char *why = "", *hint = "";
     if (status >= 0) gw_process_end(status, end);
     if (lacked_memory(p, status)) why = ", as the kernel ended it for lack of memory";
     if (status == 0 && !p->job->description.complete) why = " before it came to a job (in Python, job.run())";
-    gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s", p->serial, (int)p->process.pid, end,
-            why, say_where(p, fell || failed, !fell, where));
+    if (fell && p->job->description.complete && WTERMSIG(status) == SIGSEGV)
+        hint = " (as by a write to the state, which can only be read in a shard: in Python, @job.update may "
+               "change it)";
+    gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended: %s%s%s%s", p->serial, (int)p->process.pid, end,
+            why, say_where(p, fell || failed, !fell, where), hint);
 }
 
 /* Writes what has become of a process whose tie has ended, or that `broke` the protocol (NULL: it did not),
@@ -176,7 +180,7 @@ static program_outcome lose(program_process *p, const char *broke, gw_err *err) 
     if (broke != NULL)
         gw_fail(err, GW_E_PEER, "worker %u (process %d) broke the protocol: %s%s", p->serial,
                 (int)p->process.pid, broke, say_where(p, false, true, where));
-    else if (!program_process_join(p, END_NS, true, &status))
+    else if (!program_process_join(p, p->job->description.complete ? END_NS : START_NS, true, &status))
         gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s", p->serial,
                 (int)p->process.pid, say_where(p, false, true, where));
     else if (p->forked && status < 0) { /* it ends with its template, or that would say how */

@@ -1,6 +1,6 @@
 """Trains by plain PyTorch and by a job's program without a peer, and compares bytes; and builds what is refused.
 
-    direct.py optimizers | refusals
+    direct.py optimizers | refusals | warnings
 """
 
 import mmap
@@ -141,7 +141,9 @@ class Counting(Net):
 
 
 def attempt(name, make_net, make_optimizer=None, shard=None, **arguments):
-    """Prints how a job of such parts is refused, at its beginning or at its first shard."""
+    """Prints how a job of such parts is refused, at its beginning or at its first shard, or what is warned of."""
+    warned = []
+    torch_program.sessions.warn = warned.append
     try:
         net = make_net()
         optimizer = (make_optimizer or (lambda p: torch.optim.SGD(p, lr=0.1)))(list(net.parameters()))
@@ -156,7 +158,7 @@ def attempt(name, make_net, make_optimizer=None, shard=None, **arguments):
     except Exception as error:
         print(f"{name}: {type(error).__name__}: {error}")
     else:
-        print(f"{name}: ACCEPTED")
+        print(f"{name}: ACCEPTED {' '.join(warned)}")
 
 
 def written(net):
@@ -200,6 +202,36 @@ def sequence(*modules):
     return lambda: nn.Sequential(*[m() for m in modules])
 
 
+def scheduled(parameters):
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
+    optimizer.scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    return optimizer
+
+
+def backward(net):
+    loss = loss_of(net)
+    loss.backward()
+    return loss, 48
+
+
+def with_two_threads():
+    torch.set_num_threads(2)
+    return Net()
+
+
+def warnings():
+    attempt("sum", Net, shard=lambda n: (loss_of(n), 48))
+    attempt("mean of a sum", Net, shard=lambda n: (F.cross_entropy(n(x), y) * 48, 48))
+    attempt("one", Net, shard=lambda n: F.cross_entropy(n(x), y))
+    attempt("mean", Net, shard=lambda n: (F.cross_entropy(n(x), y), 48))
+    attempt("mean of bfloat16", Net, shard=lambda n: (F.mse_loss(n(x).bfloat16(), torch.ones(48, 3).bfloat16()).float(), 48))
+    attempt("mean by hand", Net, shard=lambda n: (n(x).mean(), 48))
+    attempt("scheduler", Net, scheduled)
+    attempt("backward", Net, shard=backward)
+    attempt("data", Net, data=lambda: 3)
+    attempt("threads", with_two_threads)
+
+
 def refusals():
     attempt("embedding", sequence(lambda: nn.Embedding(4, 4, sparse=True)))
     attempt("functional embedding", sequence(lambda: nn.Linear(4, 4)), shard=lambda n: (
@@ -232,4 +264,4 @@ def refusals():
 
 
 assert torch_program.Job is godwit.Job
-{"optimizers": optimizers, "refusals": refusals}[sys.argv[1]]()
+{"optimizers": optimizers, "refusals": refusals, "warnings": warnings}[sys.argv[1]]()

@@ -24,6 +24,9 @@ job = arrays.Job(
 )  # fmt: skip
 job.vars.rate = 0.1
 job.vars.seen = []
+count = 0
+if fault == "forgets to run":
+    sys.exit()
 
 
 @job.shard
@@ -45,7 +48,10 @@ def shard(s, state):
             return {"g": numpy.full(4, numpy.inf), "n": 1}, 1, {"size": 0.0}
         if fault == "file":
             open("/nowhere/at/all")
-    x = data[s.indices(600, 10)]
+    if fault == "counts":
+        global count
+        count += 1
+    x = data[s.indices(600, 10)] + count
     noise = numpy.random.normal()
     g = (x @ state["w"] - x.sum(1)) @ x + noise * 1e-3
     return {"g": g, "n": len(x)}, len(x), {"size": float(abs(state["w"]).sum()) * len(x)}

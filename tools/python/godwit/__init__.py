@@ -27,7 +27,10 @@ _session.begin()
 
 
 def __getattr__(name: str) -> Any:
-    """``Job`` needs PyTorch, which is imported when it is asked for."""
+    """``Job`` needs PyTorch, which is imported when it is asked for; ``__version__`` is that of the installed wheel, and
+    empty in a tree."""
+    if name == "__version__":
+        return _session.version()
     if name != "Job":
         raise AttributeError(f"module 'godwit' has no attribute '{name}'")
     try:

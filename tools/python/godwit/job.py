@@ -13,7 +13,7 @@ from .errors import Error
 from .permutation import derived, permutation
 from .probe import LINE, Probe
 from .protocol import HAS_AFTER, HAS_ONCE, ONCE_EVALUATED, Finish, Phase
-from .worker import Leave, Program, can_fork, error_of, serve, serve_alone
+from .worker import IS_CHECKED as IS_CHECKED, Leave, Program, can_fork, error_of, serve, serve_alone
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -21,8 +21,6 @@ _ORDER, _PURPOSE_SHARD, _PURPOSE_UPDATE = 0x6F72646572, 1, 2
 
 SHARDS_VERIFIED = 2
 """After so many shards of a process it is verified that they leave alone the numbers that are state."""
-IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
-"""Whether ``godwit check`` has started this process, which then verifies all shards."""
 _has_run = False
 """Whether a job of this script has run."""
 
@@ -88,8 +86,9 @@ class UpdateContext:
 
 @dataclass(frozen=True)
 class AfterContext:
-    """What the function for committed steps is given. ``update`` is the number of updates so far; ``training`` is
-    False behind an evaluation."""
+    """What the function for committed steps is given. ``step`` counts updates and evaluations from 0, ``update`` is the
+    number of updates so far; ``training`` is False behind an evaluation. ``reports`` are those of this step, and beside
+    them the last ones of the other kind: ``val_...`` are those of the last evaluation."""
 
     step: int
     update: int
@@ -142,8 +141,8 @@ def check_settings(
         raise Error("eval_every= and eval_shards= need each other: every how many updates, and in how many shards")
     if clip is not None and not (isinstance(clip, (int, float)) and 0 <= clip < float("inf")):
         raise Error(f"clip={clip!r}: it must be a positive number: the most that the gradient's norm may be")
-    if isinstance(data, (str, bytes)):
-        raise Error("data= is a list of paths")
+    if not isinstance(data, (list, tuple)) or not all(isinstance(path, (str, os.PathLike)) for path in data):
+        raise Error(f"data={data!r}: it must be a list of paths, of the files that are to be equal on all peers")
     for name in reports:
         plain = name.replace("_", "a")
         if not (1 <= len(name) <= 27 and plain.isascii() and plain.isalnum()) or name.startswith("val_"):
@@ -173,6 +172,10 @@ class JobBase:
         self.update_function: Optional[Callable[..., Any]] = None
         self.evaluated_function: Optional[Callable[..., Any]] = None
         self.after_function: Optional[Callable[..., Any]] = None
+        sessions.end_without_job = (
+            "it makes a job and ends without job.run(), which trains; what it has saved is the model as it was made: call "
+            "job.run() before"
+        )
         self.lines: Dict[str, str] = {}
         """Further lines of identity: what else must be equal on all peers, by name."""
 
@@ -235,6 +238,7 @@ class JobBase:
         if _has_run:
             raise Error("job.run() is called twice: a script has one job, so that a second one needs its own script")
         _has_run = True
+        sessions.end_without_job = ""
         if self.shard_function is None:
             raise Error("the job has no shard function: write one and mark it with @job.shard")
         current = sessions.session

@@ -144,6 +144,8 @@ class Process:
         theirs.close()
         self._tie = Tie(ours.detach())
         self._generation = 0
+        self.warnings: List[str] = []
+        """What it has warned people of."""
 
     def describe(self) -> None:
         """Waits until the script has described its job: ``description`` and ``layout`` are there then."""
@@ -163,6 +165,12 @@ class Process:
             raise Failed(f"the script has ended with status {self._process.wait()} before the job had") from None
         for fd in fds:
             os.close(fd)
+        if message.kind == Kind.LOG:
+            (level,) = message.get("B")
+            text = message.text()
+            if level > 1 and text not in self.warnings:
+                self.warnings.append(text)
+            return self._receive(what)
         if message.kind == Kind.ERROR:
             (fault,) = message.get("B")
             file = message.text()

@@ -6,8 +6,10 @@ own, with this process as the worker: ``GODWIT_SEED``, ``GODWIT_THREADS`` and ``
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
 import faulthandler
+import importlib.metadata
 import os
 import platform
 import shlex
@@ -30,6 +32,14 @@ except ImportError:  # a tree, which makes no build's module
     BUILD = ""
 
 _VARIABLE = "GODWIT_WORKER_FD"
+
+
+def version() -> str:
+    """The release of the installed package; empty where this is a tree."""
+    try:
+        return importlib.metadata.version("godwit")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def die_with_parent() -> None:
@@ -86,12 +96,40 @@ def build_difference(build: str, program: str) -> str:
     )
 
 
+_last: Optional[Tie] = None
+
+
+def warn(text: str) -> None:
+    """Has people read a line of warning: in the log of the peer, or as a note of ``godwit check``."""
+    tell(text, _WARNING)
+
+
+def tell(text: str, level: int = 1) -> None:
+    """Has people read a line of the peer's log."""
+    if _last is None:
+        print(f"godwit: {text}", file=sys.stderr)
+        return
+    try:
+        _last.send(Writer(Kind.LOG).put("B", level).text(clipped(text, 900)))
+    except OSError:
+        pass  # the peer has ended, and who looks for it finds that out
+
+
+_WARNING = 2
+
+
+def is_further_worker() -> bool:
+    """Whether this process runs the script as another one on this peer does, which has told people what there is."""
+    return session is not None and session.welcome.role == Role.WORKER and os.environ.get("GODWIT_CHECK") != "1"
+
+
 class Session:
     """A tie and what the peer has said on it."""
 
     def __init__(self, tie: Tie, program: str = "") -> None:
         """``program`` is that of the peer; empty: this process's parent is the peer."""
-        self.tie = tie
+        global _last
+        self.tie = _last = tie
         try:
             message, _ = tie.receive()
             if message.kind != Kind.WELCOME:
@@ -143,6 +181,7 @@ def begin() -> None:
     """What ``import godwit`` does: finds the tie, pins the environment and seeds all generators."""
     global session
     files.flush_at_exit()
+    atexit.register(_tell_end)
     number = os.environ.pop(_VARIABLE, "")
     if number:
         tell_where()
@@ -173,6 +212,22 @@ def find_binary() -> str:
             "the program 'godwit' is not on the PATH. Install it, or name it by the environment variable GODWIT"
         )
     return found
+
+
+end_without_job = ""
+"""What is told where the script ends now; empty: its end is none of this module's matters."""
+
+
+def _tell_end() -> None:
+    if not end_without_job or hasattr(sys, "last_value"):
+        return  # an exception has ended it, whose traceback is there
+    if session is None:
+        print(f"godwit: {sys.argv[0]}: {end_without_job}", file=sys.stderr)
+        return
+    try:
+        session.tie.send(error_message(Fault.REFUSED, os.path.abspath(sys.argv[0]), 0, end_without_job))
+    except OSError:
+        pass
 
 
 _interrupts = 0

@@ -60,6 +60,8 @@ _CALLS: Dict[str, Tuple[str, ...]] = {
     _ITERATOR: ("iter", "next", "itertools.cycle", "count", "cycle"),
     _SCALER: ("GradScaler",),
 }  # fmt: skip
+_ORDERLESS = ("sorted", "len", "min", "max", "any", "all")
+"""Functions in which the order of a set makes no difference."""
 _WHOLE_NAMES = ("set", "next", "iter", "hash", "cache", "id", "count", "cycle", "Generator")
 """Names that count only as they are, not as the last part of a longer one."""
 
@@ -71,7 +73,7 @@ _FITS: Dict[Symptom, Tuple[str, ...]] = {
         _CHANGE, _DEFAULT,
     ),
     Symptom.PROCESS: (_TIME, _SYSTEM, _NAME, _ADDRESS, _SEEDING, _THREAD, _QUEUE, _GENERATOR, _SET),
-    Symptom.HASHES: (_SET,),
+    Symptom.HASHES: (_SET, _NAME, _ADDRESS, _TIME, _SYSTEM),
     Symptom.PARTS: (_GROUPS, _VARIABLE),
     Symptom.REFUSED: (_MOMENTUM, _SPARSE, _SCALER),
 }  # fmt: skip
@@ -155,6 +157,7 @@ class _Search(ast.NodeVisitor):
         self.file = file
         self.found: List[Suspect] = []
         self._scopes: List[_Scope] = []
+        self._in_order: Set[int] = set()  # ids of sets whose order is not seen
         self._defined: Set[str] = set()  # functions and classes of the file itself, which are no library's
         self._begins = False  # within __init__, which makes what outlives the shard
 
@@ -215,7 +218,11 @@ class _Search(ast.NodeVisitor):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = _dotted(node.func)
+        if name in _ORDERLESS and name not in self._defined:
+            self._in_order.update(id(given) for given in node.args)
         for what, patterns in _CALLS.items():
+            if what == _SET and id(node) in self._in_order:
+                continue
             if name not in self._defined and any(_is_named(name, pattern) for pattern in patterns):
                 self._add(node, what)
                 break
@@ -248,12 +255,18 @@ class _Search(ast.NodeVisitor):
             self._scopes[-1].groups.add(node.target.id)
         self.generic_visit(node)
 
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self._in_order.update(id(o) for op, o in zip(node.ops, node.comparators) if isinstance(op, (ast.In, ast.NotIn)))
+        self.generic_visit(node)
+
     def visit_Set(self, node: ast.Set) -> None:
-        self._add(node, _SET)
+        if id(node) not in self._in_order:
+            self._add(node, _SET)
         self.generic_visit(node)
 
     def visit_SetComp(self, node: ast.SetComp) -> None:
-        self._add(node, _SET)
+        if id(node) not in self._in_order:
+            self._add(node, _SET)
         self.generic_visit(node)
 
     def visit_Global(self, node: ast.Global) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 
-from . import blob, identity, job as jobs, torch_device
+from . import blob, identity, job as jobs, session as sessions, torch_device
 from .errors import Error, Refused
 from .protocol import (
     ALIKE, APPLY_ONLY, CONSTANT, HAS_ONCE, ONCE_EVALUATED, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish,
@@ -217,6 +217,7 @@ class TorchProgram(Program):
         self._presence = memoryview(b"")
         self._copies = torch_device.Copies()
         self._shards_verified = 0
+        self._has_warned = False
         self._describe()
 
     # Finding what there is.
@@ -485,10 +486,29 @@ class TorchProgram(Program):
         if device:
             lines["device"] = device
         lines["optimizer"] = ", ".join(type(o).__qualname__ for o in self._optimizers)
+        self._warn()
         self.description = Description(
             options, [a.tensor for a in self._arrays], [t.tensor for t in self._sums], lines, can_fork()
         )
         self.layout = Layout(self.description)
+
+    def _warn(self) -> None:
+        """Warns of what most likely is a mistake, once on each peer."""
+        if sessions.is_further_worker():
+            return
+        keeps = any(hasattr(kept.object, name) for kept in self._kept for name in ("get_last_lr", "scheduler"))
+        for optimizer in self._optimizers:
+            if getattr(optimizer.step, "_wrapped_by_lr_sched", False) and not keeps:
+                sessions.warn(
+                    f"{type(optimizer).__name__} has a learning rate scheduler that is not in keep=: what the scheduler counts is "
+                    'no state, and is lost with its process. Give keep={"scheduler": scheduler}'
+                )
+        threads = sessions.settings.threads
+        if torch.get_num_threads() != threads:
+            sessions.warn(
+                f"the script has PyTorch compute with {torch.get_num_threads()} threads, where --threads is {threads}: leave "
+                "set_num_threads out, and give --threads"
+            )
 
     # Memory.
 
@@ -578,8 +598,14 @@ class TorchProgram(Program):
         if training and weight != 0:
             if loss.grad_fn is None and not any(self._presence):
                 raise Refused("the loss that the shard returns has no gradient: return the tensor, not a number")
+            if request.step == 0 and request.shard == 0 and weight > 1 and not self._has_warned and is_mean(loss):
+                self._has_warned = True
+                sessions.warn(
+                    f"the loss of a shard looks like a mean, and its weight is {weight:g}: a shard returns the sum of its "
+                    'samples\' losses (reduction="sum") and their number. As it is, gradients are divided by that number twice'
+                )
             if loss.grad_fn is not None:
-                loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+                self._backward(loss, job.shard_function)
         self._copies.wait()
         self._contribute(training, loss, weight, reports)
         self._verify(training)
@@ -590,6 +616,21 @@ class TorchProgram(Program):
             self._verify_numbers()
             self._verify_copies()
             self._shards_verified += 1
+
+    @staticmethod
+    def _backward(loss: torch.Tensor, function: Callable[..., Any]) -> None:
+        try:
+            loss.backward()  # type: ignore[no-untyped-call,unused-ignore]
+        except RuntimeError as error:
+            if "backward through the graph a second time" not in str(error):
+                raise
+            told = Refused(
+                "the shard calls backward() itself, or its graph reaches into that of an earlier one: return the loss, and "
+                "leave out backward, zero_grad and the optimizer's step, which are done for you"
+            )
+            code = getattr(function, "__code__", None)
+            told.place = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+            raise told from error
 
     def _answer(self, answer: Any) -> Tuple[torch.Tensor, float, Dict[str, Any]]:
         values = answer if isinstance(answer, tuple) else (answer, 1)
@@ -892,6 +933,17 @@ def _given_to(p: _Parameter, key: str, value: torch.Tensor) -> torch.Tensor:
     assert p.optimizer is not None
     fused = any(group.get("fused") and any(q is p.tensor for q in group["params"]) for group in p.optimizer.param_groups)
     return value if key == "step" and not fused else value.to(p.tensor.device)
+
+
+_PASSED_ON = ("ToCopyBackward", "ViewBackward", "CloneBackward", "SqueezeBackward", "ReshapeAliasBackward")
+
+
+def is_mean(loss: torch.Tensor) -> bool:
+    """Whether the last operation of a loss is a mean: ``.mean()``, or a loss function with ``reduction="mean"``."""
+    node: Any = loss.grad_fn
+    while node is not None and type(node).__name__.startswith(_PASSED_ON):
+        node = node.next_functions[0][0]
+    return type(node).__name__.startswith("MeanBackward") or getattr(node, "_saved_reduction", 0) == 1
 
 
 def _forgotten() -> torch.Tensor:

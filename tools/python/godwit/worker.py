@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import abc
 import gc
+import hashlib
 import mmap
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from dataclasses import dataclass
 from types import TracebackType
@@ -20,11 +22,16 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from . import files, identity
 from .errors import Refused
 from .protocol import (
-    HAS_AFTER, HAS_ONCE, After, Description, Fault, Finish, Kind, Layout, Once, Part, ProtocolError, Reader, Role, Shard, Tie, Writer,
+    HAS_AFTER, HAS_ONCE, After, Description, Fault, Finish, Kind, Layout, Once, Part, Phase, ProtocolError, Reader, Role, Shard, Tie,
+    Writer,
     done, error_message,
 )  # fmt: skip
 from .probe import Probe
-from .session import Session, die_with_parent, tell_no_more, tell_where
+from .session import Session, die_with_parent, tell, tell_no_more, tell_where
+
+
+IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
+"""Whether ``godwit check`` has started this process, which then verifies all shards."""
 
 
 class Arenas:
@@ -100,6 +107,22 @@ def place_of(error: BaseException) -> Tuple[str, int]:
     return found
 
 
+_FORKED_CUDA = "Cannot re-initialize CUDA in forked subprocess"
+_USES_CUDA_LATE = (
+    "CUDA is used for the first time in a shard or an update, and this process is a fork: move the model to the GPU before "
+    'job.run() (model.to("cuda")), so that no forks are made; on a machine without a GPU, leave .cuda() out'
+)
+
+
+def _users_part(trace: Optional[TracebackType]) -> Optional[TracebackType]:
+    """A traceback from its first frame outside this package on: the frames before are no matter of the user's. All of it
+    where there is no such frame."""
+    at = trace
+    while at is not None and at.tb_frame.f_code.co_filename.startswith(os.path.dirname(__file__)):
+        at = at.tb_next
+    return at or trace
+
+
 def error_of(error: BaseException) -> Writer:
     """The ERROR message for what a request has raised."""
     file, line = place_of(error)
@@ -108,19 +131,49 @@ def error_of(error: BaseException) -> Writer:
         return error_message(Fault.REFUSED, file, line, text)
     if isinstance(error, Refused):
         return error_message(Fault.REFUSED, file, line, str(error))
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__)).rstrip("\n")
+    text = "".join(traceback.format_exception(type(error), error, _users_part(error.__traceback__))).rstrip("\n")
     last = str(error).rstrip("\n").rsplit("\n", 1)
     if len(last) > 1:  # people are shown the last line, which is to say what the error is
         text += f"\n{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+    if _FORKED_CUDA in text:
+        text += f"\n{type(error).__name__}: {_USES_CUDA_LATE}"
     return error_message(Fault.UNABLE if is_unable(error) else Fault.RAISED, file, line, text)
 
 
 def can_fork() -> bool:
     """Whether forks of this process can compute: it has one thread, and no library that a fork would break."""
-    if len(os.listdir("/proc/self/task")) != 1 or "jax" in sys.modules:
-        return False
+    return not obstacle()
+
+
+def obstacle() -> str:
+    """What keeps forks of this process from computing, in words; empty: nothing does."""
+    if "jax" in sys.modules:
+        return "JAX is loaded"
     torch = sys.modules.get("torch")
-    return torch is None or not torch.cuda.is_initialized()
+    if torch is not None and torch.cuda.is_initialized():
+        return "it uses CUDA"
+    count = len(os.listdir("/proc/self/task")) - 1
+    if count == 0:
+        return ""
+    own = [f"{type(t).__qualname__} of {type(t).__module__}" for t in threading.enumerate() if t is not threading.main_thread()]
+    told = f" ({', '.join(sorted(set(own)))})" if own else ", which a library has made"
+    return f"it has {count} thread{'s' if count > 1 else ''} besides its own{told}"
+
+
+def is_tried_twice(shard: Shard) -> bool:
+    """Whether a worker computes a shard twice and compares: the first one of a job, which tells at once of what goes on
+    from shard to shard. ``godwit check`` compares more, and says more."""
+    return shard.step == 0 and shard.shard == 0 and shard.phase == Phase.TRAIN and not IS_CHECKED
+
+
+def given(program: Program, own: mmap.mmap) -> Dict[str, bytes]:
+    """Digests of what a shard has given to each sum, by name."""
+    found: Dict[str, bytes] = {}
+    with memoryview(own) as view:
+        for number, (tensor, at) in enumerate(zip(program.description.sums, program.layout.sums)):
+            if view[number]:
+                found[tensor.name] = hashlib.blake2b(view[at : at + tensor.bytes], digest_size=16).digest()
+    return found
 
 
 class Leave(Exception):
@@ -169,6 +222,7 @@ class _Server:
         self._tie = session.tie
         self._program = program
         self._has_arenas = False
+        self._own: Optional[mmap.mmap] = None
         self._finish: Optional[Finish] = None
 
     def run(self) -> Finish:
@@ -227,7 +281,10 @@ class _Server:
         if kind == Kind.SHARD:
             if program.probe is not None:
                 program.probe.before_shard()
-            program.shard(Shard.read(message))
+            shard = Shard.read(message)
+            program.shard(shard)
+            if is_tried_twice(shard):
+                self._try_again(shard)
         elif kind == Kind.PART:
             program.part(self._part(message))
         elif kind == Kind.ONCE:
@@ -248,6 +305,21 @@ class _Server:
             raise ProtocolError(f"the peer sent {kind.name}")
         return done(kind)
 
+    def _try_again(self, shard: Shard) -> None:
+        """Computes a shard once more. Raises Refused where it gives other bytes."""
+        assert self._own is not None
+        names = [tensor.name for tensor in self._program.description.sums]
+        first = given(self._program, self._own)
+        self._program.shard(shard)
+        again = given(self._program, self._own)
+        differing = next((n for n in names if first.get(n) != again.get(n)), None)
+        if differing is not None:
+            raise Refused(
+                f"shard {shard.shard} of update {shard.update} gives other bytes when this process computes it again, first in "
+                f"'{differing.replace('sum:', '')}': it depends on what was computed before (an iterator, a generator, a "
+                "counter or a cache of its own). godwit check finds the line"
+            )
+
     def _initial(self, message: Reader, fds: List[int]) -> None:
         message.end()
         size = self._program.layout.state_bytes
@@ -266,7 +338,8 @@ class _Server:
                 f"{layout.own_bytes} are described: install the same release of godwit's binary and module"
             )
         state = _mapped(fds[0], sizes[0], mmap.PROT_READ)
-        self._program.attach(Arenas(state, _mapped(fds[1], sizes[0]), _mapped(fds[2], sizes[1])))
+        self._own = _mapped(fds[2], sizes[1])
+        self._program.attach(Arenas(state, _mapped(fds[1], sizes[0]), self._own))
         self._has_arenas = True
 
 
@@ -413,6 +486,8 @@ def serve(session: Session, program: Program) -> Finish:
     """Serves a peer up to the end of the job. Returns in the one process that goes on behind it; the others
     exit with status 0 when they are asked to leave, and with 1 where the peer breaks the protocol."""
     try:
+        if session.welcome.role == Role.FIRST and not program.description.can_fork:
+            tell(f"each worker runs the script by itself, instead of being a fork of one that has run it: {obstacle()}")
         if session.welcome.role == Role.FIRST and program.description.can_fork:
             session = _describe_as_template(session, program)
         return _Server(session, program).run()
