@@ -251,6 +251,10 @@ Test(cli, what_was_meant_is_named) {
     refused("run digits --updates 5", "unrecognized option '--updates': did you mean '--epochs'?");
     refused("run digits --port=7117", "unrecognized option '--port': did you mean '--listen'?");
     refused("status --dri x", "godwit status: unrecognized option '--dri': did you mean '--dir'?");
+    refused(
+        "run some/train.py --epochs 2",
+        "godwit run some/train.py: unrecognized option '--epochs'\nOptions of the script itself stand behind "
+        "--: godwit run some/train.py [OPTION...] -- --epochs\n");
     refused("sim --sede 1", "unrecognized option '--sede': did you mean '--seed'?");
     refused("generate --length 3 x", "unrecognized option '--length': did you mean '--tokens'?");
     refused("status --from x:1",

@@ -66,7 +66,10 @@ class SameBytes(peers.Case):
         self.expect_one_state_with_two_threads(PICTURES, [5])
 
     def export(self):
-        """Exports the model of the directory `one`, and expects its own names."""
+        """Exports the model of the directory `one`, and expects its own names, which `inspect` shows whole."""
+        shown = subprocess.run([peers.BINARY, "inspect", os.path.join(self.folder, "one"), "--tensors"], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout  # fmt: skip
+        self.assertRegex(shown, r"optimizer:exp_avg_sq:conv\.weight +f32")
         file = os.path.join(self.folder, "model.safetensors")
         subprocess.run([peers.BINARY, "export", os.path.join(self.folder, "one"), "--to", file], check=True)
         with open(file, "rb") as exported:

@@ -3,6 +3,7 @@
 #include "core/base/log.h"
 #include "kernels/cuda/runtime/cuda.h"
 #include "kernels/host/cores.h"
+#include "kernels/jobs/program/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +125,11 @@ bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *wo
         compute->gpu_count = 1; /* only GPU 0: other processes may use the others */
         compute->gpus[0] = 0;
         bool found = usable(compute, job, &why);
-        if (!found) snprintf(compute->text, sizeof compute->text, "processors; %.250s", why.text);
+        bool says_why =
+            !found && job != &gw_job_program; /* what a program computes on is its libraries' matter */
+        if (!found)
+            snprintf(compute->text, sizeof compute->text, "processors%s%.250s", says_why ? "; " : "",
+                     says_why ? why.text : "");
         /* a user who has a GPU hardly wants the processors to compute */
         if (!found && job->gpu != NULL && gw_cuda_present())
             gw_log(GW_WARN, "godwit",

@@ -729,7 +729,8 @@ static int join_optional(int argc, char **argv, gw_run_options *options) {
     return count;
 }
 
-static bool parse(int argc, char **argv, parser *p) {
+/* `shown` is the job as the command line names it. */
+static bool parse(int argc, char **argv, const char *shown, parser *p) {
     char header[200] = "", name[100];
     const gw_job_type *job = p->options->job;
     struct argp job_argp = {.options = p->job_argp, .parser = parse_job};
@@ -740,7 +741,8 @@ static bool parse(int argc, char **argv, parser *p) {
                         .children = p->job_count > 0 ? children : NULL};
     if (job != NULL) snprintf(header, sizeof header, "Options of %s (%s):", job->name, job->about);
     /* In the usage line of argp the options come before the arguments, but the job comes first. */
-    snprintf(name, sizeof name, "godwit run %s", job != NULL ? job->name : "JOB");
+    bool is_script = job != NULL && gw_program_is_script(shown);
+    snprintf(name, sizeof name, "godwit run %s", is_script ? shown : job != NULL ? job->name : "JOB");
     char *before = argv[0];
     argv[0] = name;
     bool good = gw_argp_parse(&argp, argc, argv, p) == 0;
@@ -785,7 +787,7 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
     good = good && open_parser(&p, options, err);
     /* The error of command lines that argp refuses by itself, and of those without a job. */
     if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
-    good = good && parse(argc, argv, &p) && options->job != NULL && take_program(&p, job, after) &&
+    good = good && parse(argc, argv, job, &p) && options->job != NULL && take_program(&p, job, after) &&
            keep_params(&p) && validate(options, err);
     close_parser(&p);
     if (!good) gw_run_options_free(options);

@@ -121,6 +121,10 @@ static bool complain(const struct argp *argp, int argc, char **argv) {
     }
     if (unknown[0] == '\0') return false;
     fprintf(stderr, "%s: unrecognized option '--%s'\n", argv[0], unknown);
+    const char *ending = strrchr(argv[0], '.');
+    if (ending != NULL && strcmp(ending, ".py") == 0) /* the command ends with the name of a script */
+        fprintf(stderr, "Options of the script itself stand behind --: %s [OPTION...] -- --%s\n", argv[0],
+                unknown);
     print_try(argv[0]);
     return true;
 }

@@ -78,7 +78,7 @@ typedef struct words {
     int column; /* 0: nothing is printed yet */
 } words;
 
-enum { WORDS_BEGIN = 13, WORDS_END = 80, NAME_MOST = 24, VALUE_MOST = 38 };
+enum { WORDS_BEGIN = 13, WORDS_END = 80, NAME_MOST = 24, VALUE_MOST = 38, NAME_LEAST = 26 };
 
 static int shown_width(const char *text, int most) {
     int count = count_characters(text);
@@ -146,15 +146,21 @@ void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *ca
     for (uint32_t i = 0; i < catalog->bad_count; i++) fprintf(out, "damaged: %s\n", catalog->bad[i].err.text);
 }
 
+/* Names are whole, however long: those of a deep model differ in their last letters alone. */
 static void print_tensors(FILE *out, const gw_inspect_report *report) {
     const gw_manifest *m = report->manifest;
-    fprintf(out, "\n  %-26s %-4s %-20s %10s  %s\n", "tensor", "type", "shape", "size", "norm");
+    int longest = NAME_LEAST;
+    for (uint32_t i = 0; i < m->tensor_count; i++) {
+        int length = count_characters(m->tensors[i].name);
+        if (length > longest) longest = length;
+    }
+    fprintf(out, "\n  %-*s %-4s %-20s %10s  %s\n", longest, "tensor", "type", "shape", "size", "norm");
     for (uint32_t i = 0; i < m->tensor_count; i++) {
         const gw_tensor *tensor = &m->tensors[i];
         const gw_inspect_norm *norm = &report->norms[i];
         char shape[SHAPE_TEXT], size[GW_BYTES_TEXT];
         fputs("  ", out);
-        print_padded(out, tensor->name, 26);
+        print_padded(out, tensor->name, longest);
         fprintf(out, " %-4s %-20s %10s  ", gw_dtype_name(tensor->dtype), shape_text(tensor, shape),
                 gw_events_bytes(gw_tensor_elements(tensor) * gw_dtype_bytes(tensor->dtype), size));
         if (norm->absent == 0)
