@@ -345,7 +345,7 @@ wheel() {
     wheel_tools
     rm -rf build-wheel/{source,made,repaired}
     copy_tree build-wheel/source
-    say "building the program from a clean copy of the tree: some minutes on two cores"
+    say "building the program from a clean copy of the tree: some minutes on two cores; build-wheel/build.log tells how far it is"
     export SOURCE_DATE_EPOCH=1580601600 # of all files in the packages
     local PATH=$work/tools/bin:$PATH # auditwheel calls patchelf
     python -m build --no-isolation --outdir build-wheel/made build-wheel/source >build-wheel/build.log 2>&1 || {

@@ -41,7 +41,7 @@ bool gw_device_scalars(gw_device *device, gw_scalars *scalars, gw_err *err) {
     bool done = type->scalars == NULL ||
                 type->scalars(result->job, result->step, &sums, &state, &result->scalars, err);
     if (!done) {
-        gw_fail_in(err, "job %s: step %llu: scalars", type->name, (unsigned long long)result->step);
+        gw_fail_in(err, "job %s", type->name); /* the caller says of which step, and that it is the scalars */
     } else if (!gw_fpmode_right()) {
         done = gw_fail(err, GW_E_INVALID, "job %s: step %llu: scalars changed the floating-point mode",
                        type->name, (unsigned long long)result->step);

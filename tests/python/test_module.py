@@ -149,6 +149,23 @@ class Import(peers.Case):
         code = "import sys\nsys.modules['torch'] = None\nimport godwit.hf"
         self.assertIn("Error: godwit.hf needs torch, which this Python does not have: pip install", self.run_python(code).stderr)
 
+    def test_what_keeps_a_process_from_being_forked_is_named(self):
+        code = (
+            "import godwit, threading\nfrom godwit import worker\nassert worker.can_fork(), worker.obstacle()\n"
+            "end = threading.Event()\nthreading.Thread(target=end.wait).start()\n"
+            "print(worker.obstacle(), worker.can_fork(), godwit.__version__ == '')\nend.set()\n"
+        )
+        done = self.run_python(code, PYTHONSAFEPATH="1")
+        self.assertIn("it has 1 thread besides its own (Thread of threading) False", done.stdout, done.stderr)
+        self.assertNotIn("Error", done.stderr)
+
+    def test_a_fork_that_uses_cuda_is_told_what_to_do(self):
+        code = (
+            "from godwit import worker\nerror = RuntimeError('Cannot re-initialize CUDA in forked subprocess. Use spawn')\n"
+            "print(worker.error_of(error).bytes[2:].decode('utf-8', 'replace').splitlines()[-1])"
+        )
+        self.assertIn("move the model to the GPU before job.run()", self.run_python(code).stdout)
+
     def test_files_beside_the_script_are_the_programs_own(self):
         script = os.path.join(self.folder, "main.py")
         with open(script, "w") as file:
