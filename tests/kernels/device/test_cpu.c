@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <fenv.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -255,15 +256,14 @@ Test(cpu, a_flipped_bit_is_found_where_it_is) {
 }
 
 /* While set, the next conversion to floats gets a wrong bit, as in faulty memory. */
-static bool floats_wrong;
+static atomic_bool floats_wrong;
 
 void __wrap_gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values);
 void __real_gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values);
 
 void __wrap_gw_exact_to_float(uint32_t frac_bits, uint64_t count, const int64_t *sum, float *values) {
     __real_gw_exact_to_float(frac_bits, count, sum, values);
-    if (floats_wrong) ((uint8_t *)values)[count * sizeof(float) - 1] ^= 4;
-    floats_wrong = false;
+    if (atomic_exchange(&floats_wrong, false)) ((uint8_t *)values)[count * sizeof(float) - 1] ^= 4;
 }
 
 /* A float sum has no fingerprint that could be checked after the reduction. */
