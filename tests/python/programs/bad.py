@@ -78,6 +78,11 @@ def starve():
     fill()
 
 
+def kill_parent():
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pause()  # it dies with its parent, and so does the other worker
+
+
 def limited():
     resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
     try:
@@ -113,7 +118,7 @@ DEEDS = {
     "exit": lambda: sys.exit("enough"),
     "end": lambda: os._exit(7),
     "end well": lambda: os._exit(0),
-    "kill parent": lambda: os.kill(os.getppid(), signal.SIGTERM),
+    "kill parent": kill_parent,
     "group": lambda: os.killpg(0, signal.SIGKILL),
     "abort": lambda: os.abort(),  # place: abort
     "null": lambda: ctypes.string_at(0),  # place: null
