@@ -61,7 +61,8 @@ class Run(unittest.TestCase):
 
     def start(self):
         name, value = self.mark.split("=")
-        surroundings = {**os.environ, name: value, "TMPDIR": str(self.logs)}
+        python = {"GODWIT_TEST_PYTHON": sys.executable}  # so that no packages are installed
+        surroundings = {**os.environ, **python, name: value, "TMPDIR": str(self.logs)}
         process = subprocess.Popen([self.tree / ".ci" / "run"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True, env=surroundings, preexec_fn=heed)
         self.addCleanup(process.stdout.close)
