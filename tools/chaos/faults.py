@@ -326,7 +326,8 @@ class FullDisk(Setting):
         return f"the disk of peer {self.place.number} is full"
 
     def denies(self, peer):
-        return peer.home is self.place and peer.port is None  # a peer that runs already needs no more room
+        # A peer looks for room after it has begun to listen; one that is in a view needs no more.
+        return peer.home is self.place and peer.view is None
 
 
 def chunks_of(place):
