@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy
 
-from . import blob, identity, job as jobs
+from . import blob, identity, job as jobs, session as sessions
 from .errors import Error, Refused
 from .protocol import (
     CONSTANT, HAS_ONCE, ONCE_EVALUATED, ONCE_ONLY, STATE, SUM, After, Description, DType, Finish, Layout, Once, Options, Part,
@@ -152,7 +152,7 @@ class ArraysProgram(Program):
                 )
             own[...] = value
             self._presence[number] = 1
-        if self._shards_verified < jobs.SHARDS_VERIFIED or jobs.IS_CHECKED:
+        if self._shards_verified < jobs.SHARDS_VERIFIED or sessions.IS_CHECKED:
             self._shards_verified += 1
             if _blobs.encode(jobs.vars_of(job), "job.vars") != self._seen.rstrip(b"\0"):
                 raise Refused("the shard changes job.vars, which is part of the state: only @job.update may change it")

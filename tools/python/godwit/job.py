@@ -13,7 +13,7 @@ from .errors import Error
 from .permutation import derived, permutation
 from .probe import LINE, Probe
 from .protocol import HAS_AFTER, HAS_ONCE, ONCE_EVALUATED, Finish, Phase
-from .worker import IS_CHECKED as IS_CHECKED, Leave, Program, can_fork, error_of, serve, serve_alone
+from .worker import Leave, Program, can_fork, error_of, serve, serve_alone
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

@@ -6,7 +6,6 @@ next. It is no peer of a flock: results of jobs come from the program ``godwit``
 from __future__ import annotations
 
 import array
-import hashlib
 import mmap
 import os
 import select
@@ -21,7 +20,7 @@ from . import pin
 from .errors import Error
 from .protocol import (
     ALIKE, HAS_ONCE, NO_WEIGHT, ONCE_EVALUATED, ONCE_ONLY, Description, DType, Fault, Kind, Layout, Options, Part, Phase,
-    ProtocolError, Reader, Role, Shard, SumFlag, Tensor, Tie, Totals, Welcome, Writer,
+    ProtocolError, Reader, Role, Shard, SumFlag, Tensor, Tie, Totals, Welcome, Writer, digest,
 )  # fmt: skip
 
 _CODES = {DType.F32: "f", DType.F64: "d", DType.I64: "q", DType.F16: "e"}
@@ -60,11 +59,6 @@ def _memory(name: str, size: int) -> Tuple[int, mmap.mmap]:
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
     os.ftruncate(fd, size)
     return fd, mmap.mmap(fd, size)
-
-
-def _digest(memory: mmap.mmap, at: int, size: int) -> bytes:
-    with memoryview(memory) as view, view[at : at + size] as part:
-        return hashlib.blake2b(part, digest_size=16).digest()
 
 
 class Sums:
@@ -242,7 +236,7 @@ class Process:
             sums.shards += times
         for number, (tensor, at) in enumerate(zip(self.description.sums, self.layout.sums)):
             if tensor.flags & wanted and self.own[number]:
-                found[tensor.name] = _digest(self.own, at, tensor.bytes)
+                found[tensor.name] = digest(self.own, at, tensor.bytes)
                 if sums is not None:
                     sums.add(tensor, self.own[at : at + tensor.bytes], times)
         return found
@@ -250,7 +244,7 @@ class Process:
     def digests(self) -> Digests:
         """The state's tensors."""
         places = zip(self.description.state, self.layout.state)
-        return {tensor.name: _digest(self.state, at, tensor.bytes) for tensor, at in places}
+        return {tensor.name: digest(self.state, at, tensor.bytes) for tensor, at in places}
 
     def update(self, step: int, update: int, sums: Sums) -> None:
         """Computes the next state from the sums of a step, and makes it the state. Raises Unlike where parts

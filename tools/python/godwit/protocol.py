@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import array
 import enum
+import hashlib
+import mmap
 import os
 import socket
 import struct
@@ -540,6 +542,12 @@ class Layout:
                 self.copies[number] = aligned(end)
                 end = self.copies[number] + tensor.bytes
         self.own_bytes = aligned(end)
+
+
+def digest(memory: mmap.mmap, at: int, size: int) -> bytes:
+    """A digest of an array in an arena."""
+    with memoryview(memory) as view, view[at : at + size] as part:
+        return hashlib.blake2b(part, digest_size=16).digest()
 
 
 def aligned(size: int) -> int:

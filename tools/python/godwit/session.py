@@ -33,6 +33,12 @@ except ImportError:  # a tree, which makes no build's module
 
 _VARIABLE = "GODWIT_WORKER_FD"
 
+IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
+"""Whether ``godwit check`` has started this process, which then verifies all shards."""
+
+_INFO, _WARNING = 1, 2
+"""Levels of a peer's log."""
+
 
 def version() -> str:
     """The release of the installed package; empty where this is a tree."""
@@ -104,7 +110,7 @@ def warn(text: str) -> None:
     tell(text, _WARNING)
 
 
-def tell(text: str, level: int = 1) -> None:
+def tell(text: str, level: int = _INFO) -> None:
     """Has people read a line of the peer's log."""
     if _last is None:
         print(f"godwit: {text}", file=sys.stderr)
@@ -115,12 +121,9 @@ def tell(text: str, level: int = 1) -> None:
         pass  # the peer has ended, and who looks for it finds that out
 
 
-_WARNING = 2
-
-
 def is_further_worker() -> bool:
     """Whether this process runs the script as another one on this peer does, which has told people what there is."""
-    return session is not None and session.welcome.role == Role.WORKER and os.environ.get("GODWIT_CHECK") != "1"
+    return session is not None and session.welcome.role == Role.WORKER and not IS_CHECKED
 
 
 class Session:

@@ -612,7 +612,7 @@ class TorchProgram(Program):
         for p, version in zip(self._copied, versions):
             if p.tensor._version != version:
                 raise Refused(f"the shard writes to {p.name}, which is part of the state: only @job.update may")
-        if self._shards_verified < jobs.SHARDS_VERIFIED or jobs.IS_CHECKED:
+        if self._shards_verified < jobs.SHARDS_VERIFIED or sessions.IS_CHECKED:
             self._verify_numbers()
             self._verify_copies()
             self._shards_verified += 1

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import abc
 import gc
-import hashlib
 import mmap
 import os
 import select
@@ -23,15 +22,10 @@ from . import files, identity
 from .errors import Refused
 from .protocol import (
     HAS_AFTER, HAS_ONCE, After, Description, Fault, Finish, Kind, Layout, Once, Part, Phase, ProtocolError, Reader, Role, Shard, Tie,
-    Writer,
-    done, error_message,
+    Writer, digest, done, error_message,
 )  # fmt: skip
 from .probe import Probe
-from .session import Session, die_with_parent, tell, tell_no_more, tell_where
-
-
-IS_CHECKED = os.environ.get("GODWIT_CHECK") == "1"
-"""Whether ``godwit check`` has started this process, which then verifies all shards."""
+from .session import IS_CHECKED, Session, die_with_parent, tell, tell_no_more, tell_where
 
 
 class Arenas:
@@ -168,12 +162,8 @@ def is_tried_twice(shard: Shard) -> bool:
 
 def given(program: Program, own: mmap.mmap) -> Dict[str, bytes]:
     """Digests of what a shard has given to each sum, by name."""
-    found: Dict[str, bytes] = {}
-    with memoryview(own) as view:
-        for number, (tensor, at) in enumerate(zip(program.description.sums, program.layout.sums)):
-            if view[number]:
-                found[tensor.name] = hashlib.blake2b(view[at : at + tensor.bytes], digest_size=16).digest()
-    return found
+    sums = enumerate(zip(program.description.sums, program.layout.sums))
+    return {tensor.name: digest(own, at, tensor.bytes) for number, (tensor, at) in sums if own[number]}
 
 
 class Leave(Exception):
@@ -486,10 +476,11 @@ def serve(session: Session, program: Program) -> Finish:
     """Serves a peer up to the end of the job. Returns in the one process that goes on behind it; the others
     exit with status 0 when they are asked to leave, and with 1 where the peer breaks the protocol."""
     try:
-        if session.welcome.role == Role.FIRST and not program.description.can_fork:
-            tell(f"each worker runs the script by itself, instead of being a fork of one that has run it: {obstacle()}")
-        if session.welcome.role == Role.FIRST and program.description.can_fork:
-            session = _describe_as_template(session, program)
+        if session.welcome.role == Role.FIRST:
+            if program.description.can_fork:
+                session = _describe_as_template(session, program)
+            else:
+                tell(f"each worker runs the script by itself, instead of being a fork of one that has run it: {obstacle()}")
         return _Server(session, program).run()
     except (Leave, ConnectionError):
         _exit(0)

@@ -148,7 +148,6 @@ class Trainer:
         self._accelerator = arguments.get("accelerator", "auto").replace("cuda", "gpu")
         try:
             self.device = torch_device.choose(self._accelerator)
-            self._has_gpu = self._accelerator == "gpu" or self.device.type != "cpu"
         except Refused as error:
             raise Refused(f"Trainer(accelerator={arguments['accelerator']!r}): {error}") from None
         self.gradient_clip_val = arguments.get("gradient_clip_val")
@@ -412,7 +411,8 @@ class Trainer:
         passed = ("precision", "limit_val_batches", "limit_test_batches", "limit_predict_batches", "inference_mode")
         own = {name: self._arguments[name] for name in passed if name in self._arguments}
         other = importlib.import_module(self.root).Trainer(
-            accelerator="gpu" if self.device.type == "cuda" else "cpu", devices=1, logger=self._loggers or False, enable_checkpointing=False,
+            accelerator="gpu" if self.device.type == "cuda" else "cpu", devices=1,
+            logger=self._loggers or False, enable_checkpointing=False,
             enable_model_summary=False, enable_progress_bar=False, default_root_dir=self.default_root_dir, **own,
         )  # fmt: skip
         path = {"best": "best_model_path", "last": "last_model_path"}.get(str(more.get("ckpt_path")))
@@ -750,9 +750,10 @@ class Trainer:
     def _find_calls(self) -> None:
         """Looks up once what every shard calls: the hooks of a batch's way, and whether steps take the batch's number."""
         self._transfers: List[Tuple[str, Any]] = []
+        moves = self._accelerator == "gpu" or self.device.type != "cpu"
         for name in ("on_before_batch_transfer", "transfer_batch_to_device", "on_after_batch_transfer"):
             owners = [o for o in (self.datamodule, self.module) if o is not None and tables.is_overridden(o, name)]
-            if not owners and name == "transfer_batch_to_device" and self._has_gpu:
+            if not owners and name == "transfer_batch_to_device" and moves:
                 owners = [self.module]  # its own function moves the batch as Lightning does
             self._transfers += [(name, owner) for owner in owners[:1]]
         self._numbered: Dict[str, bool] = {}
