@@ -130,7 +130,7 @@ static size_t column_of(const char *text) {
 }
 
 /* A name is shown whole, as what does not fit could be what tells it from others. */
-Test(inspect, long_names_of_any_script_are_shown_whole_in_their_column) {
+Test(inspect, long_names_of_any_script_stay_in_their_column) {
     char long_name[GW_MAX_TENSOR_NAME + 1] = "";
     while (strlen(long_name) + 2 < sizeof long_name) strcat(long_name, "\xc3\xa9");
     gw_tensor tensors[FIXTURE_TENSORS];
