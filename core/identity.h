@@ -23,19 +23,20 @@ bool gw_identity_is_same_line(const char *one, const char *other);
 bool gw_identity_differ_in(const char *theirs, const char *ours, const char *line);
 
 /* What several lines tell together, in words: from which state of another job each of the two goes on
- * (--continue), and whether only one of them evaluates on data of its own (--val of gpt). Writes what differs of
- * that, "it" being the job of `theirs`, and returns how many texts there are. */
+ * (--continue), and whether only one of them evaluates on data of its own (--val of gpt). Writes what
+ * differs of that, "it" being the job of `theirs`, and returns how many texts there are. */
 enum { GW_IDENTITY_NOTES = 2, GW_IDENTITY_NOTE = 240 };
 uint32_t gw_identity_notes(const char *theirs, const char *ours,
                            char notes[GW_IDENTITY_NOTES][GW_IDENTITY_NOTE]);
 
-/* Writes from where a job goes on, "step 18 of job 1f3a5c7d". Returns false where it goes on from no other job. */
+/* Writes from where a job goes on, "step 18 of job 1f3a5c7d". Returns false where it goes on from no other
+ * job. */
 enum { GW_IDENTITY_ORIGIN = 64 };
 bool gw_identity_origin(const char *identity, char text[GW_IDENTITY_ORIGIN]);
 
 /* Whether two identities that differ in a line differ also in one from which this follows, as the updates
- * of the warmup follow from all updates, and the bits of a first shard from almost any option, or whether one of
- * the notes tells of the line. Such a line need not be named. */
+ * of the warmup follow from all updates, and the bits of a first shard from almost any option, or whether
+ * one of the notes tells of the line. Such a line need not be named. */
 bool gw_identity_follows(const char *theirs, const char *ours, const char *line);
 
 /* Returns what to say of a difference in a line whose values are digests, which mean nothing to people;

@@ -37,6 +37,21 @@ bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...) {
     return false;
 }
 
+bool gw_fail_named(gw_err *err, int errno_value, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fail_errno(err, errno_value, format, args);
+    va_end(args);
+    if (errno_value == ENOENT || errno_value == ENOTDIR) err->code = GW_E_USAGE;
+    return false;
+}
+
+bool gw_blame_named(bool good, gw_err *err) {
+    if (!good && (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_UNSUPPORTED))
+        err->code = GW_E_USAGE;
+    return good;
+}
+
 /* pthread_create returns EAGAIN both for too many threads and for too little memory for a stack. */
 bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...) {
     va_list args;

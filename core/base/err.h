@@ -39,6 +39,14 @@ bool gw_fail(gw_err *err, gw_code code, const char *format, ...) __attribute__((
 bool gw_fail_errno(gw_err *err, int errno_value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Like gw_fail_errno, for a file or a folder that a user has named: one that does not exist is GW_E_USAGE. */
+bool gw_fail_named(gw_err *err, int errno_value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Makes the failure of a step GW_E_USAGE where what a user has named is missing, or is not what it must be
+ * (GW_E_NOTFOUND, GW_E_INVALID, GW_E_UNSUPPORTED). Returns `good`; *err is set unless that is true. */
+bool gw_blame_named(bool good, gw_err *err);
+
 /* Like gw_fail_errno, for a thread that pthread_create did not start; the text also says what limits
  * threads. */
 bool gw_fail_thread(gw_err *err, int errno_value, const char *format, ...)

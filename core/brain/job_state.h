@@ -27,9 +27,9 @@ void gw_job_state_name(gw_peer *p, uint64_t step, uint64_t fingerprint);
 /* Notes whether the state after `step` steps is the job's last one, and whether a user stopped the job. */
 void gw_job_state_set_end(gw_peer *p, uint64_t step, bool ended, bool stopped);
 
-/* Replaces the record of the best state, as a view or a checkpoint says; NULL: nothing has been evaluated. With
- * exact sums a step has one state, so a checkpoint of that best state which this peer knows to be whole stays
- * known, although the others, from which it was parted, could not save one. */
+/* Replaces the record of the best state, as a view or a checkpoint says; NULL: nothing has been evaluated.
+ * With exact sums a step has one state, so a checkpoint of that best state which this peer knows to be
+ * whole stays known, although the others, from which it was parted, could not save one. */
 void gw_job_state_set_best(gw_peer *p, const gw_best *best);
 /* Takes over the leader's best value (GW_SLOT_BEST), so that all members compare alike. */
 void gw_job_state_adopt_best(gw_peer *p, int64_t word);

@@ -50,7 +50,11 @@ gw_action *gw_peer_notice(gw_peer *p, gw_notice_kind notice, const char *format,
     return action;
 }
 
-static void notice_wait(gw_peer *p) {
+static void note_wait(gw_peer *p, const char *format, va_list args) {
+    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
+}
+
+static void tell_wait(gw_peer *p) {
     if (p->now < p->outbox.waits_due_ns) return;
     p->outbox.waits_due_ns = p->now + WAITS_MS * GW_MS;
     gw_peer_notice(p, GW_NOTICE_PHASE, "%s", p->outbox.waits_for);
@@ -59,19 +63,19 @@ static void notice_wait(gw_peer *p) {
 void gw_peer_waits(gw_peer *p, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
+    note_wait(p, format, args);
     va_end(args);
     p->outbox.waits_since_ns = 0;
-    notice_wait(p);
+    tell_wait(p);
 }
 
 void gw_peer_waits_briefly(gw_peer *p, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(p->outbox.waits_for, sizeof p->outbox.waits_for, format, args);
+    note_wait(p, format, args);
     va_end(args);
     if (p->outbox.waits_since_ns == 0) p->outbox.waits_since_ns = p->now;
-    if (p->now >= p->outbox.waits_since_ns + BRIEFLY_MS * GW_MS) notice_wait(p);
+    if (p->now >= p->outbox.waits_since_ns + BRIEFLY_MS * GW_MS) tell_wait(p);
 }
 
 void gw_peer_waits_no_more(gw_peer *p) {

@@ -46,9 +46,9 @@ typedef enum gw_directory_place {
  * thread. */
 gw_directory_place gw_directory_look(const gw_directory *directory, char now[GW_PATH_BYTES]);
 
-/* Removes an open directory that gw_directory_open made and in which there are only the files and empty folders
- * that a peer makes before it knows whether it can start; any other directory stays. It is closed by
- * gw_directory_close as usual. The caller holds the directory's lock. Main thread. */
+/* Removes an open directory that gw_directory_open made and in which there are only the files and empty
+ * folders that a peer makes before it knows whether it can start; any other directory stays. It is closed
+ * by gw_directory_close as usual. The caller holds the directory's lock. Main thread. */
 void gw_directory_discard(gw_directory *directory);
 
 /* Writes the path of the directory that gw_directory_open would use for `given`, and changes nothing: for

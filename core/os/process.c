@@ -121,18 +121,31 @@ bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err) {
     return false;
 }
 
-/* The parent of a process; 0 where it cannot be found out. */
-static pid_t parent_of(pid_t pid) {
+/* Reads the letter of a process's state and its parent (proc_pid_stat(5)). Returns false where they cannot
+ * be found out. */
+static bool read_state(pid_t pid, char *state, int *parent) {
     char path[40], text[400];
-    int parent;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
-    if (file == NULL) return 0;
+    if (file == NULL) return false;
     size_t length = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[length] = '\0';
     const char *behind = strrchr(text, ')'); /* the name before it may have any characters */
-    return behind != NULL && sscanf(behind + 1, " %*c %d", &parent) == 1 ? parent : 0;
+    return behind != NULL && sscanf(behind + 1, " %c %d", state, parent) == 2;
+}
+
+/* The parent of a process; 0 where it cannot be found out. */
+static pid_t parent_of(pid_t pid) {
+    char state;
+    int parent;
+    return read_state(pid, &state, &parent) ? parent : 0;
+}
+
+bool gw_process_is_stopped(pid_t pid) {
+    char state;
+    int parent;
+    return read_state(pid, &state, &parent) && (state == 'T' || state == 't');
 }
 
 bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err) {

@@ -35,15 +35,20 @@ bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err);
  * child of it. */
 bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err);
 
+/* Whether a process is stopped, as by SIGSTOP or a terminal; false where that cannot be found out. Any
+ * thread. */
+bool gw_process_is_stopped(pid_t pid);
+
 /* Sends a signal to the process alone. Harmless where it has ended. */
 void gw_process_signal(const gw_process *process, int number);
 
 /* Kills a process and, where it leads a process group, all of that. */
 void gw_process_kill(const gw_process *process);
 
-/* Waits at most `patience_ns` for the end. True: it has ended, and where it is a child of this process it is
- * reaped and *status is what waitpid gives; otherwise *status is left alone. With `whole`, what is left of the
- * group of a child is killed before the child is reaped. (Afterwards the number may be another group's.) */
+/* Waits at most `patience_ns` for the end. True: it has ended, and where it is a child of this process it
+ * is reaped and *status is what waitpid gives; otherwise *status is left alone. With `whole`, what is left
+ * of the group of a child is killed before the child is reaped. (Afterwards the number may be another
+ * group's.) */
 bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status);
 
 /* Closes the descriptor. */

@@ -14,9 +14,10 @@ typedef struct gw_folder {
 } gw_folder;
 
 /* Lists all files below a folder and its folders. Files and folders whose names begin with a dot are left
- * out, and so are the directories of peers (godwit run --dir) and files of cluster keys (gw_folder_is_key). Links to files count as files; links to folders are not followed. Fails with GW_E_IO where a folder
- * cannot be read, and with GW_E_NOTFOUND where there is no file; *folder is empty then. Blocks on the disk.
- */
+ * out, and so are the directories of peers (godwit run --dir) and files of cluster keys (gw_folder_is_key).
+ * Links to files count as files; links to folders are not followed. Fails with GW_E_IO where a folder cannot
+ * be read, and with GW_E_NOTFOUND where there is no file; *folder is empty then. Blocks on the disk.
+ * */
 bool gw_folder_list(const char *path, gw_folder *folder, gw_err *err);
 void gw_folder_free(gw_folder *folder);
 

@@ -25,8 +25,8 @@ typedef struct differing {
     uint32_t count, named; /* differences, and those of them that the text has */
 } differing;
 
-/* Appends the text of a difference, if there is room for it and for how many more there are. The first one is cut
- * where it has no room. */
+/* Appends the text of a difference, if there is room for it and for how many more there are. The first one
+ * is cut where it has no room. */
 static void add_text(differing *d, const char *text) {
     size_t length = strlen(text) + strlen("; "), most = d->size - MORE_TEXT;
     bool fits = d->named == d->count && (d->used + length < most || d->named == 0);
@@ -84,8 +84,8 @@ static bool differ_in_origin(const char *theirs, const char *ours) {
     return differ;
 }
 
-/* Whether a line of one of the identities tells of more than the state from which the job goes on. A peer that
- * keeps the best state does it by what that state says, too. */
+/* Whether a line of one of the identities tells of more than the state from which the job goes on. A peer
+ * that keeps the best state does it by what that state says, too. */
 static bool tells_more(const char *theirs, const char *ours, const char *line) {
     static const char best[] = "keep-best=";
     return strncmp(line, best, sizeof best - 1) != 0 && gw_identity_differ_in(theirs, ours, line) &&

@@ -578,10 +578,10 @@ static void say_stored_to_leader(gw_peer *p) {
     say_stored(p);
 }
 
-/* Notes the hashes of the chunks that this peer has stored; without hashes it has stored none. A state that
- * has changed in memory since it was made would show in the next step. If no step ends before the checkpoint is
- * recorded, as with the final state, the best one or where the last peer leaves, the state is checked now,
- * after it was hashed, so that what was hashed is sound. */
+/* Notes the hashes of the chunks that this peer has stored; without hashes it has stored none. A state
+ * that has changed in memory since it was made would show in the next step. If no step ends before the
+ * checkpoint is recorded, as with the final state, the best one or where the last peer leaves, the state
+ * is checked now, after it was hashed, so that what was hashed is sound. */
 static void tell_stored(gw_peer *p, const gw_hash *hashes, uint32_t count) {
     gw_save *s = &p->save.open;
     s->own_hashes = calloc(count + 1, sizeof *s->own_hashes);
@@ -620,8 +620,8 @@ void gw_saves_disk_hangs(gw_peer *p) {
     }
 }
 
-/* Whether a lone peer saves the last state before it ends or leaves, or the best one so far: no other disk can
- * take it, and no later one is worth more. */
+/* Whether a lone peer saves the last state before it ends or leaves, or the best one so far: no other disk
+ * can take it, and no later one is worth more. */
 static bool is_last_of_one(const gw_peer *p) {
     const gw_save *s = &p->save.open;
     return p->view.current.count == 1 && !p->save.disk_hangs &&

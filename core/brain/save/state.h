@@ -13,8 +13,7 @@ typedef struct gw_save {
     /* It is of the best evaluated state: no member ends the next step, which would change the state, before
      * the checkpoint is complete or is given up. */
     bool holds;
-    bool
-        looks; /* the state is checked in memory after it is stored, as no step ends before that would do so */
+    bool looks; /* the state is checked in memory after it is stored: no step that would do so ends before */
     uint64_t step, fingerprint, deadline_ns;
     gw_best best; /* of the state that is saved */
     gw_token store_token, manifest_token;

@@ -328,8 +328,8 @@ void gw_admit_note_unmet(gw_peer *p, const gw_event *event) {
     p->view.unmet_for_good = event->text != NULL && event->unmet.for_good;
 }
 
-/* Ends this peer where it knows, after the time for seeds, that one is there which it cannot meet: alone it would
- * compute a second time what others compute. */
+/* Ends this peer where it knows, after the time for seeds, that one is there which it cannot meet: alone
+ * it would compute a second time what others compute. */
 static bool is_turned_away(gw_peer *p, const muster *m) {
     bool alone = p->config.joins && !m->met_anybody && p->now >= seeds_deadline(p);
     if (!alone || !p->view.unmet_for_good || p->view.view_override) return false;

@@ -18,8 +18,6 @@
 static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
     if (tokens->file_count == GW_TOKENS_FILES)
         return gw_fail(err, GW_E_LIMIT, "more than %d files", GW_TOKENS_FILES);
-    if (gw_folder_is_key(path))
-        return gw_fail(err, GW_E_USAGE, "%s is a cluster key, and no text to train on", path);
     gw_token_file *grown = realloc(tokens->files, (tokens->file_count + 1) * sizeof *grown);
     if (grown == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     tokens->files = grown;
@@ -30,6 +28,13 @@ static bool add_path(gw_tokens *tokens, const char *path, gw_err *err) {
     return true;
 }
 
+/* Adds a file that is named, or matches a pattern. (gw_folder_list lists no keys.) */
+static bool add_named(gw_tokens *tokens, const char *path, gw_err *err) {
+    if (gw_folder_is_key(path))
+        return gw_fail(err, GW_E_USAGE, "%s is a cluster key, and no text to train on", path);
+    return add_path(tokens, path, err);
+}
+
 static bool add_matching(gw_tokens *tokens, const char *pattern, gw_err *err) {
     glob_t found;
     errno = 0;
@@ -38,7 +43,7 @@ static bool add_matching(gw_tokens *tokens, const char *pattern, gw_err *err) {
     if (result == GLOB_NOSPACE) return gw_fail(err, GW_E_NOMEM, "no memory for a list of files");
     if (result != 0) return gw_fail_errno(err, errno, "cannot look for files that match '%s'", pattern);
     bool added = true;
-    for (size_t i = 0; i < found.gl_pathc && added; i++) added = add_path(tokens, found.gl_pathv[i], err);
+    for (size_t i = 0; i < found.gl_pathc && added; i++) added = add_named(tokens, found.gl_pathv[i], err);
     globfree(&found);
     return added;
 }
@@ -90,8 +95,8 @@ static void log_left(const named *left, const char *why) {
         gw_log(GW_INFO, "data", "not taken, as %s: %s", why, names_text(left, text, sizeof text));
 }
 
-/* Adds the .bin and .npy files below a folder; where it has none, all that are text, as far as their first bytes
- * tell. Logs what is taken, and what is not. */
+/* Adds the .bin and .npy files below a folder; where it has none, all that are text, as far as their first
+ * bytes tell. Logs what is taken, and what is not. */
 static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
     gw_folder folder;
     named taken = {0}, others = {0}, binary = {0}, left = {0};
@@ -121,7 +126,7 @@ static bool add_folder(gw_tokens *tokens, const char *path, gw_err *err) {
 /* Adds the files of an item of the list: a file, the files in a folder, or those that match a pattern. */
 static bool add_item(gw_tokens *tokens, const char *item, gw_err *err) {
     if (is_pattern(item)) return add_matching(tokens, item, err);
-    return is_folder(item) ? add_folder(tokens, item, err) : add_path(tokens, item, err);
+    return is_folder(item) ? add_folder(tokens, item, err) : add_named(tokens, item, err);
 }
 
 static bool list_files(gw_tokens *tokens, const char *list, gw_err *err) {

@@ -33,15 +33,16 @@ typedef struct gw_tokens {
     gw_hash digest;           /* hash of forms, context and the files' contents in order, without names */
 } gw_tokens;
 
-/* Opens files and checks their headers, which takes little time; `largest` and `digest` stay 0. `list` holds
- * paths separated by commas, unless it is the name of one file as a whole. A path with *, ? or [ stands for all files that match, sorted, unless a file has
- * that very name. A folder stands for the .bin and .npy files below it, sorted, or where it has none for all
- * texts (kernels/data/folder.h). Where a file is named twice, a warning says so. Files without a header hold tokens of `headless` bytes each, 2 or 4; where
- * that is 0 they are plain bytes. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder cannot be listed),
- * or GW_E_CORRUPT or GW_E_INVALID naming file and offset; *tokens is empty then. */
+/* Opens files and checks their headers, which takes little time; `largest` and `digest` stay 0. `list`
+ * holds paths separated by commas, unless it is the name of one file as a whole. A path with *, ? or [
+ * stands for all files that match, sorted, unless a file has that very name. A folder stands for the .bin
+ * and .npy files below it, sorted, or where it has none for all texts (kernels/data/folder.h). Where a
+ * file is named twice, a warning says so. Files without a header hold tokens of `headless` bytes each, 2
+ * or 4; where that is 0 they are plain bytes. Fails with GW_E_NOTFOUND, GW_E_IO (also where a folder
+ * cannot be listed), or GW_E_CORRUPT or GW_E_INVALID naming file and offset; *tokens is empty then. */
 bool gw_tokens_begin(const char *list, uint32_t context, uint32_t headless, gw_tokens *tokens, gw_err *err);
-/* Returns the path of a file that is in both lists, or twice in the first where `other` is NULL; NULL: there is
- * none. */
+/* Returns the path of a file that is in both lists, or twice in the first where `other` is NULL; NULL:
+ * there is none. */
 const char *gw_tokens_repeated(const gw_tokens *tokens, const gw_tokens *other);
 /* Reads every file once (kernels/data/tokens/hash.h), before windows are read. Fails as gw_token_hash does.
  * Blocks on the disk. */

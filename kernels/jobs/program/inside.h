@@ -45,8 +45,8 @@ void program_output_show(program_output *output);
  * behind a stack only the last one. NULL gives none. */
 void program_output_last(program_output *output, char *text, size_t size);
 /* Reads what is left, and copies the place where a process stood if the last that it printed is a stack in
- * the form of CPython: "FILE:LINE (FUNCTION)", of the innermost frame of a file in the program's folder, or of
- * the innermost of all where there is none. Empty: it has printed none. NULL gives none. */
+ * the form of CPython: "FILE:LINE (FUNCTION)", of the innermost frame of a file in the program's folder,
+ * or of the innermost of all where there is none. Empty: it has printed none. NULL gives none. */
 void program_output_place(program_output *output, char *text, size_t size);
 void program_output_close(program_output *output); /* NULL is allowed */
 
@@ -64,8 +64,8 @@ typedef struct program_command {
 /* `args` is the value of --args; `python` and `args` may be NULL. `file` and `python` outlive the object. */
 bool program_command_make(program_command *command, const char *file, const char *python, const char *args,
                           uint32_t threads, gw_err *err);
-/* Adds to an error that a missing Python, or a module that this Python lacks, has caused which Python it is and
- * what to do. Other errors stay. */
+/* Adds to an error that a missing Python, or a module that this Python lacks, has caused which Python it
+ * is and what to do. Other errors stay. */
 void program_command_explain(const program_command *command, gw_err *err);
 void program_command_free(program_command *command);
 
@@ -135,8 +135,8 @@ program_outcome program_process_ask(program_process *process, const program_requ
                                     gw_program_message *reply, gw_err *err);
 /* Asks the process to leave. */
 void program_process_leave(program_process *process);
-/* Waits for the end of a process by itself. It never comes for a program that has started this peer. With `whole`
- * its children end with it. */
+/* Waits for the end of a process by itself. It never comes for a program that has started this peer. With
+ * `whole` its children end with it. */
 bool program_process_join(program_process *process, uint64_t patience_ns, bool whole, int *status);
 /* Kills the process and frees what is its. Harmless where there is none. */
 void program_process_end(program_process *process);
@@ -186,11 +186,11 @@ void program_workers_close(program *job);
 /* With `lasting`, no further mapping can be written to. */
 bool program_arena_open(program_arena *arena, const char *name, uint64_t size, bool lasting, gw_err *err);
 void program_arena_close(program_arena *arena); /* a zeroed arena is allowed */
-/* Puts what has been written of an arena into huge pages, through which workers and peer read and write it a
- * third faster; the system's own setting for shared memory (shmem_enabled) is mostly "never". What has not been
- * written, such as room for gradients of frozen tensors, takes no memory afterwards either. Where the system
- * refuses, the arena is only slower. Only the first call does anything: it comes when the arena has been used
- * once. Others may use the arena meanwhile. */
+/* Puts what has been written of an arena into huge pages, through which workers and peer read and write it
+ * a third faster; the system's own setting for shared memory (shmem_enabled) is mostly "never". What has
+ * not been written, such as room for gradients of frozen tensors, takes no memory afterwards either. Where
+ * the system refuses, the arena is only slower. Only the first call does anything: it comes when the arena
+ * has been used once. Others may use the arena meanwhile. */
 void program_arena_take_huge_pages(program_arena *arena);
 
 /* values.c */

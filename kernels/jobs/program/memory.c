@@ -16,8 +16,8 @@
 
 enum { SMALLEST_PAGE = 4096 };
 
-/* Maps the memory behind a descriptor at a multiple of the size of a huge page. Returns NULL and sets errno where that
- * fails. */
+/* Maps the memory behind a descriptor at a multiple of the size of a huge page. Returns NULL and sets
+ * errno where that fails. */
 static uint8_t *map_aligned(int fd, size_t size) {
     size_t reserved = size + HUGE_PAGE;
     uint8_t *room = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

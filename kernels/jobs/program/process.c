@@ -141,8 +141,8 @@ static gw_process_loss_kind kind_of(const program_process *p, int status) {
 
 enum { WHERE_TEXT = 2 * LAST_LINES + 40 };
 
-/* Writes where a process stood that has printed its stack (`stood`), and what it printed last (`last`, or where it
- * printed no stack), if anything. */
+/* Writes where a process stood that has printed its stack (`stood`), and what it printed last (`last`, or
+ * where it printed no stack), if anything. */
 static const char *say_where(const program_process *p, bool stood, bool last, char text[WHERE_TEXT]) {
     char words[LAST_LINES];
     int used = 0;

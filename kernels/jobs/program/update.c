@@ -273,8 +273,8 @@ static void complete_next(const update *u) {
     }
 }
 
-/* Makes *next* what the state is. Constant tensors are not copied, as nobody reads them there: the memory of a
- * frozen model is not needed twice. */
+/* Makes *next* what the state is. Constant tensors are not copied, as nobody reads them there: the memory
+ * of a frozen model is not needed twice. */
 static void copy_state(const program *job) {
     const gw_program_description *d = &job->description;
     for (uint32_t i = 0; i < d->state_count; i++) {

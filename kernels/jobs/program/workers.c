@@ -304,7 +304,8 @@ static void await_end(program_process *p, uint64_t until) {
     program_process_end(p);
 }
 
-/* A fork ends with its template, which therefore is told to leave when all forks have: they have files to flush. */
+/* A fork ends with its template, which therefore is told to leave when all forks have: they have files to
+ * flush. */
 void program_workers_close(program *job) {
     uint64_t until = gw_now_ns() + LEAVE_NS;
     program_process *p;

@@ -93,3 +93,26 @@ Test(err, a_thread_that_does_not_start_names_its_limits) {
     cr_assert_not(gw_fail_thread(&err, EPERM, "thread"));
     cr_expect_str_eq(err.text, "thread: Operation not permitted");
 }
+
+Test(err, what_a_user_has_named_and_is_not_there_is_a_usage_error) {
+    gw_err err;
+    cr_assert_not(gw_fail_named(&err, ENOENT, "cannot open %s", "x"));
+    cr_expect(err.code == GW_E_USAGE && strcmp(err.text, "cannot open x: No such file or directory") == 0,
+              "%s", err.text);
+    cr_assert_not(gw_fail_named(&err, ENOTDIR, "x"));
+    cr_expect_eq(err.code, GW_E_USAGE);
+    cr_assert_not(gw_fail_named(&err, EIO, "x"));
+    cr_expect_eq(err.code, GW_E_IO);
+    const struct {
+        gw_code code;
+        bool blamed;
+    } failures[] = {{GW_E_NOTFOUND, true}, {GW_E_INVALID, true}, {GW_E_UNSUPPORTED, true},
+                    {GW_E_USAGE, true},    {GW_E_IO, false},     {GW_E_CORRUPT, false}};
+    for (size_t i = 0; i < sizeof failures / sizeof failures[0]; i++) {
+        gw_fail(&err, failures[i].code, "x");
+        cr_assert_not(gw_blame_named(false, &err));
+        cr_expect_eq(err.code, failures[i].blamed ? GW_E_USAGE : failures[i].code);
+    }
+    cr_expect(gw_blame_named(true, &err));
+    cr_expect_eq(err.code, GW_E_CORRUPT, "the error of another step stays");
+}

@@ -169,6 +169,21 @@ static void *start_and_end(void *context) {
     return NULL;
 }
 
+Test(process, whether_it_is_stopped_is_found_out) {
+    siginfo_t info;
+    pid_t pid = fork();
+    cr_assert_geq(pid, 0);
+    if (pid == 0)
+        for (;;) pause();
+    cr_expect_not(gw_process_is_stopped(pid));
+    cr_assert_eq(kill(pid, SIGSTOP), 0);
+    cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WSTOPPED), 0);
+    cr_expect(gw_process_is_stopped(pid));
+    cr_assert_eq(kill(pid, SIGKILL), 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    cr_expect_not(gw_process_is_stopped(pid), "it is gone");
+}
+
 Test(process, it_does_not_outlive_the_thread_that_started_it) {
     gw_process process;
     pthread_t thread;

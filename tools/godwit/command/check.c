@@ -125,8 +125,9 @@ int gw_check_main(int argc, char **argv) {
     struct argp argp = {check_options, parse_check, "FILE.py [-- ARGUMENT...]", check_doc, NULL, NULL, NULL};
     gw_argp_parse(&argp, argc, argv, &o);
     if (access(o.file, R_OK) != 0) {
-        fprintf(stderr, "%s: the program %s cannot be read: %s\n", argv[0], o.file, strerror(errno));
-        return 2;
+        gw_err err;
+        gw_fail(&err, GW_E_USAGE, "the program %s cannot be read: %s", o.file, strerror(errno));
+        return gw_command_fail(argv[0], &err);
     }
     const char *origin, *python = gw_program_python(o.python, &origin);
     become(&o, python, origin);

@@ -27,8 +27,5 @@ int gw_bench_main(int argc, char **argv);    /* measure parts of Godwit */
 void gw_command_complain(const char *command, const char *text);
 /* Prints why a command failed, and returns its exit code: 2 for GW_E_USAGE, and otherwise 1. */
 int gw_command_fail(const char *command, const gw_err *err);
-/* Makes the failure of a step an error of the command line where a file or a folder that the command line names
- * is missing, or is not what it must be. Returns `good`. */
-bool gw_command_blame_files(bool good, gw_err *err);
 
 #endif

@@ -19,9 +19,3 @@ int gw_command_fail(const char *command, const gw_err *err) {
     gw_command_complain(command, err->text);
     return err->code == GW_E_USAGE ? 2 : 1;
 }
-
-bool gw_command_blame_files(bool good, gw_err *err) {
-    if (!good && (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_UNSUPPORTED))
-        err->code = GW_E_USAGE;
-    return good;
-}

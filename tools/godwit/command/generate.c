@@ -207,7 +207,7 @@ static bool load(const arguments *a, const char *program, gw_model *model, gw_er
     if (gw_model_has_directory(a->dirs[0], directory))
         fprintf(stderr, "%s: took the model in %s; there are checkpoints in %s as well\n", program,
                 a->dirs[0], directory);
-    return gw_command_blame_files(gw_model_load_folder(a->dirs[0], model, err), err);
+    return gw_blame_named(gw_model_load_folder(a->dirs[0], model, err), err);
 }
 
 int gw_generate_main(int argc, char **argv) {

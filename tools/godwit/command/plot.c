@@ -319,7 +319,7 @@ static bool plot(const arguments *a, const char *output, gw_err *err) {
     d->output = output;
     bool good = true;
     for (uint32_t f = 0; good && f < a->file_count; f++)
-        good = gw_command_blame_files(gw_metrics_table_read(a->files[f], &a->range, &d->tables[f], err), err);
+        good = gw_blame_named(gw_metrics_table_read(a->files[f], &a->range, &d->tables[f], err), err);
     good = good && choose(d, err) && draw(d, svg, err);
     for (uint32_t f = 0; good && f < a->file_count; f++)
         if (d->curves_of[f] == 0)

@@ -272,7 +272,6 @@ static bool is_folder(const char *path) {
     return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-/* Each file of a folder is a text. */
 /* Whether a file in a folder is a text, or may hold one. One that is named is taken as it is. */
 static bool may_be_text(const char *path) {
     char start[GW_COMPRESSION_BYTES];
@@ -285,6 +284,7 @@ static bool may_be_text(const char *path) {
     return !known || compression != GW_PLAIN || !gw_folder_is_binary(path);
 }
 
+/* Takes a file, the standard input, or each text in a folder. */
 static bool take_text(tokenizing *t, const char *text, gw_err *err) {
     gw_folder folder;
     if (is_stdin(text)) return take_stream(t, STDIN_FILENO, "stdin", err);
@@ -300,8 +300,7 @@ static bool take_text(tokenizing *t, const char *text, gw_err *err) {
 static bool check_text(const char *path, gw_err *err) {
     struct stat there;
     return (stat(path, &there) == 0 && access(path, R_OK) == 0) ||
-           gw_fail(err, errno == ENOENT || errno == ENOTDIR ? GW_E_USAGE : GW_E_IO, "cannot open %s: %s",
-                   path, strerror(errno));
+           gw_fail_named(err, errno, "cannot open %s", path);
 }
 
 /* Checks all texts at the start, so that hours are not spent before one is found missing. */
@@ -330,7 +329,7 @@ static bool check_texts(const arguments *a, const char *program, gw_err *err) {
 }
 
 static bool open_tokenizer(tokenizing *t, const char *dir, gw_err *err) {
-    if (!gw_command_blame_files(gw_bpe_open(dir, &t->bpe, err), err)) return gw_fail_in(err, "--tokenizer");
+    if (!gw_blame_named(gw_bpe_open(dir, &t->bpe, err), err)) return gw_fail_in(err, "--tokenizer");
     if (!gw_bpe_end_of_text(t->bpe, &t->end_of_text)) t->end_of_text = NO_TOKEN;
     return gw_bpe_stream_open(t->bpe, &t->stream, err);
 }

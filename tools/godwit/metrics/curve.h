@@ -14,8 +14,8 @@ enum { GW_CURVE_BINS = 2048, GW_CURVE_BIN_POINTS = 4 };
 typedef struct gw_curve_point {
     double x, y;
     uint64_t number; /* the point's number in the order of addition, from 0 */
-    bool
-        apart; /* points are missing before it, or before a point of its bin that is not kept: no line leads to it */
+    /* Points are missing before it, or before a point of its bin that is not kept: no line leads to it. */
+    bool apart;
 } gw_curve_point;
 
 typedef struct gw_curve_bin {

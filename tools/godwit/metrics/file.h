@@ -36,8 +36,8 @@ typedef struct gw_metrics_file {
     char *path;
     char job[9];         /* the first digits of the job's id; empty before gw_metrics_file_begin */
     uint64_t first_step; /* steps done in the state from which the job goes on; 0: it goes on from none */
-    char cut_job
-        [9]; /* the job of rows that the next row cuts off, after a copy of the file is made; empty: there are none */
+    /* The job of rows that the next row cuts off, after a copy of the file is made; empty: there are none. */
+    char cut_job[9];
     int fd;
     bool made;          /* by gw_metrics_file_hold */
     bool torn;          /* there may be bytes behind the last whole row */
@@ -56,8 +56,8 @@ bool gw_metrics_file_hold(const char *path, gw_metrics_file *file, gw_err *err);
  * except for an incomplete last line; with `fresh` no row stays. If the job goes on from the state of
  * another one after `first_step` steps, rows up to that step stay, whatever their job: together they are
  * the whole way to the job's state. What does not stay is cut off when the first row is added; of a file
- * with further rows of another job, such as one that has gone on from a state of this one, a copy is kept then
- * (a.csv: a.JOB.csv). Fails when another job has begun the file and first_step is 0 (GW_E_INVALID). */
+ * with further rows of another job, such as one that has gone on from a state of this one, a copy is kept
+ * then (a.csv: a.JOB.csv). Fails when another job has begun the file and first_step is 0 (GW_E_INVALID). */
 bool gw_metrics_file_begin(gw_metrics_file *file, const char *job, uint64_t first_step, bool fresh,
                            gw_err *err);
 /* Calls gw_metrics_file_hold and gw_metrics_file_begin. On failure there is nothing to close. */

@@ -86,8 +86,7 @@ static void write_row(void *context) {
         gw_log(GW_INFO, "metrics",
                "%s has no rows of the steps %" PRIu64 " to %" PRIu64
                ": this peer did not make them, and the others do not remember them. The --metrics file of a "
-               "peer that "
-               "ran meanwhile has them",
+               "peer that ran meanwhile has them",
                metrics->file.path, last + 1, t->row.step - 1);
     if (!gw_metrics_file_add(&metrics->file, &t->row, &err)) {
         warn_of_loss(metrics, atomic_fetch_add(&metrics->left_out, 1) + 1, err.text);

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAMED = 3 }; /* differences from a job of an earlier build that a message names */
-
 gw_hash gw_identity_text_id(const char *identity) {
     gw_hash id;
     gw_blake2b(identity, strlen(identity), id.bytes, sizeof id.bytes);
@@ -84,8 +82,8 @@ static bool is_given(const comparison *c, const char *name) {
     return false;
 }
 
-/* Whether a difference is named, in the turn of those that are given or of the others. What follows from another
- * one is named where it is given. */
+/* Whether a difference is named, in the turn of those that are given or of the others. What follows from
+ * another one is named where it is given. */
 static bool is_named(const comparison *c, const char *name, bool given) {
     return is_given(c, name) == given && (given || !gw_identity_follows(c->theirs, c->ours, name));
 }
@@ -159,7 +157,7 @@ uint32_t gw_identity_text_compare_old(FILE *out, const gw_manifest *theirs, cons
     for (uint32_t i = 0; i < theirs->param_count; i++) {
         const gw_param *one = &theirs->params[i];
         const char *here = gw_param_of_list(ours, count, one->name);
-        if (here == NULL || gw_param_is_same(one->value, here) || ++differ > MOST_NAMED) continue;
+        if (here == NULL || gw_param_is_same(one->value, here) || ++differ > GW_IDENTITY_NAMED) continue;
         fprintf(out, "; %s=%s, here %s", one->name, one->value, here);
     }
     return differ;

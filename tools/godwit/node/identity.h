@@ -36,10 +36,12 @@ char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id);
  * Blocks on the disk. */
 bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err);
 
-/* Writes for people what differs between the identity of another job, `theirs`, and this one's: first what the
- * command line gives (`given`: names of options, and NULL), then what else does; at most `most` differences, and
- * how many more there are. What follows from another difference is named where it is given, and not counted.
- * Returns in how many things they differ. */
+enum { GW_IDENTITY_NAMED = 3 }; /* differences from another job that an error names */
+
+/* Writes for people what differs between the identity of another job, `theirs`, and this one's: first what
+ * the command line gives (`given`: names of options, and NULL), then what else does; at most `most`
+ * differences, and how many more there are. What follows from another difference is named where it is
+ * given, and not counted. Returns in how many things they differ. */
 uint32_t gw_identity_text_compare(FILE *out, const char *theirs, const char *ours, const char *const *given,
                                   uint32_t most);
 

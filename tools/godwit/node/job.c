@@ -101,16 +101,14 @@ static char *stem_of(const gw_node_job *job) {
     return stem;
 }
 
-/* The nearest of several other jobs: the one that differs in the fewest things, or among such the one that was
- * saved last. */
+/* The nearest of several other jobs: the one that differs in the fewest things, or among such the one that
+ * was saved last. */
 typedef struct nearest {
     char *text;      /* what differs; owned; NULL: there is no job yet */
     uint32_t differ; /* in how many things */
     uint64_t saved_ms;
     gw_hash id;
 } nearest;
-
-enum { MOST_NAMED = 3 }; /* differences from another job that an error names */
 
 /* The names of the options that the command line gives. */
 static const char *const *given_of(const gw_node_job *job) {
@@ -144,7 +142,7 @@ static bool has_begun(const gw_node_job *job, nearest *other) {
             char *tail = strstr(lines, tails[i]);
             if (tail != NULL) tail[1] = '\0';
         }
-        uint32_t differ = gw_identity_text_compare(out, lines, stem, given_of(job), MOST_NAMED);
+        uint32_t differ = gw_identity_text_compare(out, lines, stem, given_of(job), GW_IDENTITY_NAMED);
         free(lines);
         GW_ASSERT_MEMORY(fclose(out) == 0);
         take_nearer(other, (nearest){.text = text, .differ = differ, .id = gw_identity_text_id(begun)});
@@ -333,7 +331,7 @@ static char *name_differences(const gw_node_job *job, gw_directory *directory, c
         fprintf(out, "%s, here %s", other->job_name, job->options->job->name);
         *differ = ANOTHER_JOB;
     } else if (theirs != NULL) {
-        *differ = gw_identity_text_compare(out, theirs, job->identity, given_of(job), MOST_NAMED);
+        *differ = gw_identity_text_compare(out, theirs, job->identity, given_of(job), GW_IDENTITY_NAMED);
     } else {
         uint32_t count;
         gw_param *ours = gw_node_job_shared_params(job, &count);
@@ -394,7 +392,7 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
     }
     GW_ASSERT(newest != NULL);
     char *identity = gw_identity_text_read(directory, &best.id), origin[GW_IDENTITY_ORIGIN];
-    if (identity != NULL && best.differ > MOST_NAMED && best.differ < NO_IDENTITY)
+    if (identity != NULL && best.differ > GW_IDENTITY_NAMED && best.differ < NO_IDENTITY)
         log_differences(job, &best.id, identity);
     char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "";
     const char *other_jobs = jobs > 1 ? "them" : "it";

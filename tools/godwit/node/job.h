@@ -28,8 +28,8 @@ typedef struct gw_node_job {
     gw_plan plan;
     gw_node_best best; /* --keep-best and --patience */
     uint64_t steps;    /* of the job and of --steps the smaller number; UINT64_MAX = no end is known */
-    uint64_t
-        probe; /* fingerprint of the initial state and, with one compute class, of a shard of the first step */
+    /* Fingerprint of the initial state and, with one compute class, of a shard of the first step. */
+    uint64_t probe;
     char *identity;
     gw_hash id;
     char parent_text[GW_HASH_TEXT], root_text[GW_HASH_TEXT], step_text[24]; /* gw_node_job_manifest_params */
@@ -71,8 +71,9 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err);
  * before; otherwise the call fails with GW_E_USAGE and names what differs. A job with one value changed is
  * another job, and a user who mistyped the value should not train from step 0. */
 bool gw_node_job_begin(gw_node_job *job, gw_directory *directory, const gw_manifest *other, gw_err *err);
-/* Removes what gw_node_job_begin and gw_node_job_import have just left of a job that was begun by this process for
- * the first time: the peer was turned away or could not start, and nobody can go on with the job. */
+/* Removes what gw_node_job_begin and gw_node_job_import have just left of a job that was begun by this
+ * process for the first time: the peer was turned away or could not start, and nobody can go on with the
+ * job. */
 void gw_node_job_take_back(const gw_node_job *job, gw_directory *directory);
 
 #endif

@@ -230,8 +230,7 @@ static bool fail_absent(const search *s, gw_err *err) {
     return at == NULL ? gw_fail(err, GW_E_USAGE, "--continue: there is no directory %s", s->dir)
                       : gw_fail(err, GW_E_USAGE,
                                 "--continue: there is no directory %s, and '%s' is none of @STEP, @best and "
-                                "@JOB:STEP, with "
-                                "the number of steps and the first digits of the job's id",
+                                "@JOB:STEP, with the number of steps and the first digits of the job's id",
                                 s->dir, at);
 }
 
@@ -307,8 +306,8 @@ static char *choice_text(const gw_manifest *best, const char *list) {
     return text;
 }
 
-/* Makes "@best" the step and the job of the best evaluated state, as the newest checkpoint names it. Where there
- * is no checkpoint, the caller fails. */
+/* Makes "@best" the step and the job of the best evaluated state, as the newest checkpoint names it. Where
+ * there is no checkpoint, the caller fails. */
 static bool resolve_best(search *s, gw_catalog *catalog, gw_err *err) {
     char id[GW_HASH_TEXT];
     double value;

@@ -146,7 +146,8 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     show_step(p, &one, &event);
     gw_history_add(p->of.history, &one);
     set_shown(p, one.step);
-    /* Others may have begun the first step behind a state that was loaded long before this peer had the state. */
+    /* Others may have begun the first step behind a state that was loaded long before this peer had the
+     * state. */
     if (steps->fetched_step == 0 || action->step != steps->fetched_step)
         add_to_means(steps, one.ms, one.shards);
     add_tokens(steps, one.step);

@@ -32,9 +32,9 @@
 
 /* Directory, identity, and the ports. */
 
-/* Makes the failure of a step an error of the command line (exit code 2) where something that the command line
- * names is missing, or is not what it must be: a supervisor would start the same command again and again in
- * vain. */
+/* Makes the failure of a step an error of the command line (exit code 2) where something that the command
+ * line names is missing, or is not what it must be: a supervisor would start the same command again and
+ * again in vain. */
 static bool blame_command_line(bool good, gw_err *err) {
     if (!good && (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_DENIED ||
                   err->code == GW_E_CORRUPT || err->code == GW_E_UNSUPPORTED))
@@ -42,8 +42,8 @@ static bool blame_command_line(bool good, gw_err *err) {
     return good;
 }
 
-/* Refuses a folder with a model as export writes it: the commands that read one could not know whether the model
- * or the checkpoints in godwit-data are meant. */
+/* Refuses a folder with a model as export writes it: the commands that read one could not know whether the
+ * model or the checkpoints in godwit-data are meant. */
 static bool check_no_model(const char *dir, gw_err *err) {
     char inner[GW_PATH_BYTES];
     if (!gw_model_is_folder(dir) || !gw_safetensors_has_weights(dir)) return true;

@@ -268,7 +268,8 @@ static bool take_checkpoint_every(const option_row *option, const char *text, gw
                    option->name, text);
 }
 
-/* "REPORT", "REPORT:min", "REPORT:max" and "off". Whether there is such a report is known when the job is open. */
+/* "REPORT", "REPORT:min", "REPORT:max" and "off". Whether there is such a report is known when the job is
+ * open. */
 static bool take_keep_best(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     size_t length = strcspn(text, ":");
     const char *direction = text + length;

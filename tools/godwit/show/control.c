@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/directory.h"
+#include "core/os/process.h"
 #include "tools/godwit/thread/acceptor.h"
 
 #include <dirent.h>
@@ -228,45 +229,38 @@ static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
                 dir, dir);
 }
 
-/* Whether the process is stopped, as by SIGSTOP or a terminal. */
-static bool is_stopped(long pid) {
-    char path[40], text[512] = "";
-    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
-    if (file == NULL) return false;
-    size_t length = fread(text, 1, sizeof text - 1, file);
-    fclose(file);
-    text[length] = '\0';
-    const char *name_end = strrchr(text, ')'); /* the name of the program is anything */
-    return name_end != NULL && (name_end[1] == ' ' && (name_end[2] == 'T' || name_end[2] == 't'));
-}
-
-static long lock_holder_of(const char *given) {
+/* Opens a peer's directory as a command names it; -1: there is none. */
+static int open_directory(const char *given) {
     char dir[GW_PATH_BYTES];
     gw_err ignored;
-    if (!gw_directory_find(given, dir, &ignored)) return 0;
-    int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (!gw_directory_find(given, dir, &ignored)) return -1;
+    return open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The process of the peer in a directory, if it is stopped; 0: it is not, or cannot be found. */
+static long stopped_peer(const char *given) {
+    int directory_fd = open_directory(given);
     if (directory_fd < 0) return 0;
     long pid = lock_holder(directory_fd);
     close(directory_fd);
-    return pid;
+    return pid > 0 && gw_process_is_stopped((pid_t)pid) ? pid : 0;
 }
 
 static void fail_silent(const char *dir, gw_err *err) {
-    long pid = lock_holder_of(dir);
-    if (is_stopped(pid))
+    long pid = stopped_peer(dir);
+    if (pid > 0)
         gw_fail(err, GW_E_TIMEOUT, "the peer's process %ld is stopped: 'kill -CONT %ld' lets it go on", pid,
                 pid);
     else
         gw_fail(err, GW_E_TIMEOUT, "the peer does not answer: its machine is very busy, or it hangs");
 }
 
-/* Waits until something can be read. A peer whose process is stopped is waited for no longer, and of one that takes
- * its time people are told. */
+/* Waits until something can be read. A peer whose process is stopped is waited for no longer, and of one
+ * that takes its time people are told. */
 static bool wait_for_answer(int fd, const char *dir, gw_err *err) {
     struct pollfd answer = {.fd = fd, .events = POLLIN};
     if (poll(&answer, 1, PATIENCE_MS) != 0) return true;
-    if (is_stopped(lock_holder_of(dir))) {
+    if (stopped_peer(dir) > 0) {
         fail_silent(dir, err);
         return false;
     }
@@ -307,10 +301,7 @@ static int connect_to(const char *given, gw_err *err) {
 }
 
 int gw_control_process(const char *given) {
-    char dir[GW_PATH_BYTES];
-    gw_err ignored;
-    if (!gw_directory_find(given, dir, &ignored)) return -1;
-    int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int directory_fd = open_directory(given);
     if (directory_fd < 0) return -1;
     long pid = lock_holder(directory_fd);
     int process = pid > 0 ? (int)syscall(SYS_pidfd_open, (pid_t)pid, 0U) : -1;

@@ -294,8 +294,8 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
     print_object(events, object);
 }
 
-/* Whether a lone peer begins a view anew for the cause of its last one, as it does again and again while no disk has
- * room for the final state. Notes the view. */
+/* Whether a lone peer begins a view anew for the cause of its last one, as it does again and again while
+ * no disk has room for the final state. Notes the view. */
 static bool repeats(gw_events *events, const gw_view *view, const char *cause) {
     const char *why = cause != NULL ? cause : "";
     pthread_mutex_lock(&events->lock);

@@ -61,8 +61,8 @@ const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
  * peers have to say from which. */
 void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step, const gw_hash *root);
 /* What checkpoints take of this peer's disk. `every` is how often they are written, in words. One takes
- * `part` bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Where these are too few
- * for what is still to come (`lacks`), the line is a warning. */
+ * `part` bytes, all that stand there at once take `most`, and `left` bytes are free in `dir`. Where these
+ * are too few for what is still to come (`lacks`), the line is a warning. */
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
                        uint64_t left, bool lacks);
 
@@ -134,8 +134,8 @@ typedef struct gw_event_done {
     uint64_t rss_bytes;
     double seconds;
 } gw_event_done;
-/* The peer did not start, or could not go on, and ends with this exit code: the last event of --json. "COMMAND:
- * TEXT" goes to stderr as well. */
+/* The peer did not start, or could not go on, and ends with this exit code: the last event of --json.
+ * "COMMAND: TEXT" goes to stderr as well. */
 void gw_events_refused(gw_events *events, const char *command, const char *text, int exit_code);
 
 /* The last line of a run (one line):

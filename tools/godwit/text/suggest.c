@@ -90,8 +90,8 @@ static void print_try(const char *command) {
     fprintf(stderr, "Try '%s --help' for the options.\n", command);
 }
 
-/* Complains of the first long option that is misspelt, or else of the first that is unknown or lacks its value;
- * false if there is none. */
+/* Complains of the first long option that is misspelt, or else of the first that is unknown or lacks its
+ * value; false if there is none. */
 static bool complain(const struct argp *argp, int argc, char **argv) {
     static const struct argp_option own[] = {{.name = "help"}, {.name = "usage"}, {.name = "version"}};
     char unknown[LONGEST + 1] = "";

@@ -93,7 +93,8 @@ static const char *job_names(const source *s, uint32_t first, uint32_t end, char
     return text;
 }
 
-/* Returns the job from whose state this job goes on (--continue), if it is among the jobs, and otherwise NULL. */
+/* Returns the job from whose state this job goes on (--continue), if it is among the jobs, and otherwise
+ * NULL. */
 static const found_job *parent_of(const source *s, const found_job *job) {
     for (uint32_t c = 0; c < s->catalog_count; c++)
         for (uint32_t i = 0; i < s->catalogs[c].good_count; i++) {
@@ -226,9 +227,7 @@ static bool choose_best(source *s, gw_err *err) {
 
 bool gw_checkpoint_dir_find(const char *given, const char *program, char path[GW_PATH_BYTES], gw_err *err) {
     struct stat about;
-    if (stat(given, &about) != 0)
-        return gw_fail(err, errno == ENOENT || errno == ENOTDIR ? GW_E_USAGE : GW_E_IO, "%s: %s", given,
-                       strerror(errno));
+    if (stat(given, &about) != 0) return gw_fail_named(err, errno, "%s", given);
     if (!S_ISDIR(about.st_mode))
         return gw_fail(err, GW_E_USAGE, "%s is a file: give the directory of a peer", given);
     if (!gw_directory_find(given, path, err)) return false;

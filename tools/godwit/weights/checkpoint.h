@@ -68,14 +68,14 @@ typedef bool gw_checkpoint_user(void *context, gw_checkpoint *checkpoint, gw_err
  * of the same job; both are reported on stderr. If a run deletes the checkpoint that is being read, it starts
  * again, up to five times. Any other failure of `use` ends it.
  *
- * With NULL it chooses the same job and reports nothing. For peers that must all read the same it then uses the
- * newest checkpoint or none, and asks nobody. Either way it fails with GW_E_USAGE where the given digits of an
- * id fit several jobs.
+ * With NULL it chooses the same job and reports nothing. For peers that must all read the same it then uses
+ * the newest checkpoint or none, and asks nobody. Either way it fails with GW_E_USAGE where the given digits
+ * of an id fit several jobs.
  *
- * The function changes nothing on disk and needs no lock. It fails with GW_E_USAGE when there is no
- * such directory or checkpoint, with GW_E_NOTFOUND when the peer there has saved none yet, or none of the directories
- * has a chunk, with GW_E_CORRUPT when the last checkpoint that
- * was tried is damaged, and as `use` does. Blocks. */
+ * The function changes nothing on disk and needs no lock. It fails with GW_E_USAGE when there is no such
+ * directory or checkpoint, with GW_E_NOTFOUND when the peer there has saved none yet, or none of the
+ * directories has a chunk, with GW_E_CORRUPT when the last checkpoint that was tried is damaged, and as
+ * `use` does. Blocks. */
 bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                        const char *program, gw_checkpoint_user *use, void *context, gw_err *err);
 
@@ -86,9 +86,9 @@ bool gw_checkpoint_use(char *const *dirs, uint32_t dir_count, const gw_checkpoin
 const gw_manifest *gw_checkpoint_choose(const gw_catalog *catalog, const gw_checkpoint_choice *choice,
                                         const char *program, const char *where, bool peer, gw_err *err);
 
-/* Writes the path of the directory of a peer that is named on a command line: `given`, or its godwit-data. Where
- * it is the latter and a model lies beside it, that is reported on stderr, unless `program` is NULL. Fails with
- * GW_E_USAGE where there is no such folder. */
+/* Writes the path of the directory of a peer that is named on a command line: `given`, or its godwit-data.
+ * Where it is the latter and a model lies beside it, that is reported on stderr, unless `program` is NULL.
+ * Fails with GW_E_USAGE where there is no such folder. */
 bool gw_checkpoint_dir_find(const char *given, const char *program, char path[GW_PATH_BYTES], gw_err *err);
 
 /* Writes the first 8 hexadecimal digits of a job's id, as `godwit run` shows it. Returns `text`. */

@@ -77,11 +77,8 @@ static void continue_text(gw_gpt_decoder *decoder, const gw_continuation *t, flo
 
 static bool open_tokenizer(gw_continuation *t, gw_err *err) {
     uint32_t end;
-    if (!gw_bpe_open(t->options.tokenizer, &t->bpe, err)) {
-        if (err->code == GW_E_NOTFOUND || err->code == GW_E_INVALID || err->code == GW_E_UNSUPPORTED)
-            err->code = GW_E_USAGE;
+    if (!gw_blame_named(gw_bpe_open(t->options.tokenizer, &t->bpe, err), err))
         return gw_fail_in(err, "--tokenizer");
-    }
     if (gw_bpe_size(t->bpe) > t->vocabulary)
         return gw_fail(err, GW_E_USAGE, "--tokenizer: the tokenizer has %u tokens, and the model only %u",
                        gw_bpe_size(t->bpe), t->vocabulary);

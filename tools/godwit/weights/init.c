@@ -135,8 +135,8 @@ static bool read_manifest_shape(void *context, gw_checkpoint *checkpoint, gw_err
     return gw_model_shape(checkpoint->manifest, context, &dropout, tensors, err);
 }
 
-/* Reads the shape of the model in the checkpoint that gw_init_load will take. Where there is none, that function
- * says why. */
+/* Reads the shape of the model in the checkpoint that gw_init_load will take. Where there is none, that
+ * function says why. */
 static bool read_checkpoint_shape(const char *init, gw_gpt *shape) {
     gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST, .job_name = GW_MODEL_JOB};
     char *copy = strdup(init), *dirs[DIRS];

@@ -99,7 +99,7 @@ static bool read_parameters(gw_checkpoint *checkpoint, const uint64_t *where, gw
 static bool load(void *context, gw_checkpoint *checkpoint, gw_err *err) {
     gw_model *model = context;
     const gw_manifest *manifest = checkpoint->manifest;
-    uint32_t tensors[GW_GPT_PARAMETERS];
+    uint32_t tensors[GW_GPT_PARAMETERS] = {0};
     uint64_t where[GW_GPT_PARAMETERS] = {0};
     *model = (gw_model){.step = manifest->step, .job_id = manifest->job_id, .jobs = checkpoint->jobs};
     if (!gw_model_shape(manifest, &model->gpt, &model->dropout, tensors, err)) return false;
@@ -118,7 +118,8 @@ bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_checkpoint_ch
     return gw_checkpoint_use(dirs, dir_count, &own, program, load, model, err);
 }
 
-/* Writes the path of the directory of a peer that is in the folder or the folder itself; false: there is none. */
+/* Writes the path of the directory of a peer that is in the folder or the folder itself; false: there is
+ * none. */
 static bool find_directory(const char *folder, char path[GW_PATH_BYTES]) {
     char manifests[GW_PATH_BYTES];
     struct stat about;

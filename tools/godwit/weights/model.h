@@ -13,8 +13,7 @@ typedef struct gw_model {
     double dropout; /* the dropout that it was trained with */
     uint64_t step;
     gw_hash job_id;
-    uint32_t
-        jobs; /* from which the choice of the checkpoint has taken this one, if any of them could be meant */
+    uint32_t jobs; /* that could have been meant by the choice of the checkpoint, which took one of them */
     float *parameters[GW_GPT_PARAMETERS];
     void *memory; /* the memory that the parameters point into */
     size_t bytes;
@@ -30,8 +29,8 @@ bool gw_model_shape(const gw_manifest *manifest, gw_gpt *gpt, double *dropout,
  * in the same ways, or as gw_model_shape does. Blocks. */
 bool gw_model_load(char *const *dirs, uint32_t dir_count, const gw_checkpoint_choice *choice,
                    const char *program, gw_model *model, gw_err *err);
-/* Writes the path of a model's folder to the directory of a peer inside of it, where there is one, and returns
- * whether there is. A build of before such folders were refused by --dir may have made it. */
+/* Writes the path of a model's folder to the directory of a peer inside of it, where there is one, and
+ * returns whether there is. A build of before such folders were refused by --dir may have made it. */
 bool gw_model_has_directory(const char *folder, char path[GW_PATH_BYTES]);
 
 /* Whether a folder holds a model as Hugging Face's libraries save one, and not checkpoints: a state directory

@@ -84,9 +84,8 @@ typedef struct sim_named { /* a series of failures of one life to sum with anoth
 } sim_named;
 
 typedef struct sim_sums {
-    uint64_t
-        /* majority: by epoch, the first bytes of the name of the view that committed a step in it */
-        *committed;
+    /* Majority: by epoch, the first bytes of the name of the view that committed a step in it. */
+    uint64_t *committed;
     uint64_t committed_capacity;
     bool forced;      /* an operator has forced a view, so that lost members may have used any epoch */
     sim_named *named; /* [peer * count + member] */

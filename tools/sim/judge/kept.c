@@ -384,8 +384,8 @@ static void check_saved_end(sim_judges *j, const sim_peer *p) {
                           p->number, p->finish_step, chunk);
 }
 
-/* Checks a lone peer that ends unsaved by a disk that is full as it is small: had it deleted what is older than a
- * whole checkpoint which it knows and has, there would be room. */
+/* Checks a lone peer that ends unsaved by a disk that is full as it is small: had it deleted what is older
+ * than a whole checkpoint which it knows and has, there would be room. */
 static void check_made_room(sim_judges *j, sim_peer *p) {
     const sim_keeper *own = &j->kept.keepers[p->number];
     uint64_t whole = 0;

@@ -39,9 +39,9 @@ typedef struct gw_sim_options {
     uint32_t crash_ms, power_ms, restart_ms, wipe_permille;
     uint32_t pause_ms, slow_permille, drift_permille, jump_ms;
     uint32_t partition_ms, flap_permille, blind_ms, clog_ms, break_ms, data_ms;
-    uint32_t
-        part_permille; /* a member enters a reduction with a part that has changed since it was added up */
-    uint32_t path_ms;  /* no sums pass between two peers that reach each other */
+    /* A member enters a reduction with a part that has changed since it was added up. */
+    uint32_t part_permille;
+    uint32_t path_ms; /* no sums pass between two peers that reach each other */
     uint32_t drop_permille, duplicate_permille, garble_permille, delay_us, tail_permille;
     uint32_t full_ms, hang_ms, slow_disk_ms, crawl_ms, damage_ms, unsynced_permille;
     uint32_t tight_permille;            /* share of the full disks that get room by what is deleted */

@@ -127,9 +127,8 @@ typedef struct gw_sim_result {
     /* complete checkpoints whose copies were not all demanded: a later one had been reported before
      * (told_late), or disks had lost some of their copies (told_lost) */
     uint64_t told_late, told_lost;
-    uint64_t
-        /* loads of less than there was, because lives had reported that they had nothing of it (cluster.h) */
-        untold;
+    /* Loads of less than there was, because lives had reported that they had nothing of it (cluster.h). */
+    uint64_t untold;
     uint64_t forced;  /* views that an operator has forced */
     uint64_t waiting; /* peers that wait for ever after the others have ended, as they may */
     uint64_t faults[GW_SIM_FAULTS];

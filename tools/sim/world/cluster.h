@@ -127,8 +127,7 @@ typedef struct sim_asked {
 /* The memory of a process, which is lost when it dies. */
 typedef struct sim_memory {
     bool has_state;
-    bool
-        gave_up; /* the brain has given up the state that was here, as it is damaged; no other has come yet */
+    bool gave_up; /* the brain has given up the damaged state that was here, and no other has come yet */
     uint64_t step, state;
     bool flipped;           /* a bit of the state has flipped since it was made */
     uint64_t unflipped;     /* the state as it was made, while `flipped` */

@@ -160,5 +160,5 @@ bool gw_export_tokenizer(const char *path, const gw_gpt *gpt, const char *weight
            add_files(folder, inner ? file : JSON_FILE, bpe, gpt, weights, files, ends, end, err);
     gw_bpe_close(bpe);
     free(folder);
-    return gw_command_blame_files(good, err) || gw_fail_in(err, "--tokenizer");
+    return gw_blame_named(good, err) || gw_fail_in(err, "--tokenizer");
 }

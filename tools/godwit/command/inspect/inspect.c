@@ -254,11 +254,7 @@ static bool inspect_manifest(const arguments *a, gw_err *err) {
 
 static bool inspect(arguments *a, gw_err *err) {
     struct stat status;
-    if (a->path != NULL && stat(a->path, &status) < 0)
-        return gw_command_blame_files(gw_fail(err,
-                                              errno == ENOENT || errno == ENOTDIR ? GW_E_NOTFOUND : GW_E_IO,
-                                              "%s: %s", a->path, strerror(errno)),
-                                      err);
+    if (a->path != NULL && stat(a->path, &status) < 0) return gw_fail_named(err, errno, "%s", a->path);
     if (a->choice.place.from != NULL &&
         (a->client = gw_client_dial(&a->choice.place, a->program, err)) == NULL)
         return false;

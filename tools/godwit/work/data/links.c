@@ -59,8 +59,8 @@ struct data_link {
     char why[96];     /* why the link does not stand; empty: nothing is known to have failed */
     bool own_fault;   /* that is a fault of this peer's own */
     uint32_t unheard; /* as in gw_data_link_state */
-    uint32_t
-        short_lived;   /* links in a row that did not last, or did not come up although their streams had */
+    /* Links in a row that did not last, or did not come up although their streams had. */
+    uint32_t short_lived;
     uint32_t fetching; /* fetches under way, which count into `landed` */
 };
 

@@ -37,8 +37,8 @@ typedef struct gw_data_link_state {
     bool stands;
     const char *why; /* if it does not stand */
     bool own_fault;  /* likewise: the fault is this peer's own */
-    uint32_t
-        unheard; /* links so far that ended as the peer did not acknowledge what was sent (GW_E_UNHEARD) */
+    /* Links so far that ended as the peer did not acknowledge what was sent (GW_E_UNHEARD). */
+    uint32_t unheard;
 } gw_data_link_state;
 
 /* On the loop: the state of a data link, when it may have changed. */

@@ -108,11 +108,11 @@ typedef struct gw_running {
     uint64_t step; /* that the pool works on */
     uint32_t part; /* of the device: where the worker's shards are computed */
     bool loads;    /* the worker brings the payload, or waits for the thread that does */
-    uint64_t
-        started_ns; /* gw_now_ns: when the shard was begun; before that, when a piece of payload arrived last,
-                            but not before the worker claimed it */
-    uint64_t
-        usual_ns; /* the usual duration of shards and probes of this pool (watchdog.h); 0 = none has ended */
+    /* When the shard was begun (gw_now_ns); before that, when a piece of payload arrived last, but not before
+     * the worker claimed it. */
+    uint64_t started_ns;
+    /* The usual duration of shards and probes of this pool (watchdog.h); 0 = none has ended. */
+    uint64_t usual_ns;
 } gw_running;
 
 /* Any thread: the shard that has run for longest. False when none runs. */
