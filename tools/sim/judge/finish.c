@@ -149,10 +149,33 @@ static bool may_hope(sim_judges *j, const sim_peer *p) {
     return j->c->options->majority && !sim_lacks_majority(j->c, p, left);
 }
 
+/* Returns the chunks of this checkpoint that peers which run have on their disks, as bits. */
+static uint64_t chunks_at_hand(sim_judges *j, const sim_saved *checkpoint) {
+    uint64_t there = 0;
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_disk *disk = &j->c->peers[i].disk;
+        for (uint32_t k = 0; k < disk->saved_count && sim_runs(&j->c->peers[i]); k++)
+            if (disk->saved[k].step == checkpoint->step && disk->saved[k].state == checkpoint->state)
+                there |= disk->saved[k].chunks.words[0] & ~disk->saved[k].damaged.words[0];
+    }
+    return there;
+}
+
+/* Whether none of the peers that run can begin the job, as it goes on from a state (--continue) and they have
+ * neither that one nor a later checkpoint as a whole. They wait for peers that have the rest. */
+static bool lacks_a_beginning(sim_judges *j) {
+    for (uint32_t i = 0; i < j->c->count; i++) {
+        const sim_disk *disk = &j->c->peers[i].disk;
+        for (uint32_t k = 0; k < disk->saved_count && sim_runs(&j->c->peers[i]); k++)
+            if (disk->saved[k].manifest && chunks_at_hand(j, &disk->saved[k]) == SIM_ALL_CHUNKS) return false;
+    }
+    return j->c->options->first_step > 0;
+}
+
 /* Whether the peer knows that the job has ended: it has the final manifest, and sums are exact; or a peer
  * that has ended the job told it so, or ended while the two could hear of each other; or it had met that
- * peer before, and does not wait with others to found a job. A peer that was away or cut off for all of
- * that cannot know. */
+ * peer before, and neither waits with others to found a job nor for the state from which the job goes on. A
+ * peer that was away or cut off for all of that cannot know. */
 static bool knows_of_the_end(sim_judges *j, const sim_peer *p) {
     bool recorded = false, met = false, told = j->ends.of[p->number].told_end;
     for (uint32_t i = 0; i < p->disk.saved_count; i++)
@@ -163,7 +186,7 @@ static bool knows_of_the_end(sim_judges *j, const sim_peer *p) {
         met |= done->boot == j->ends.of[p->number].greeted_by[i];
         told |= had_met(j, p, done);
     }
-    return told || (met && !waits_with_too_few(j, p) && !may_hope(j, p)) ||
+    return told || (met && !waits_with_too_few(j, p) && !may_hope(j, p) && !lacks_a_beginning(j)) ||
            (recorded && !j->c->options->fast);
 }
 

@@ -130,8 +130,6 @@ static bool is_newest(sim_judges *j, uint64_t epoch, uint64_t step) {
     return sound != NULL ? step > sound->step : step > last->step || epoch > last->epoch;
 }
 
-#define ALL_CHUNKS ((UINT64_C(1) << SIM_CHUNKS) - 1)
-
 /* Whether the disks, without this peer's (NULL = all disks), have an intact copy of every chunk, each on a
  * disk that also has the manifest. */
 static bool is_whole(sim_judges *j, const sim_complete *one, const sim_peer *without) {
@@ -141,7 +139,7 @@ static bool is_whole(sim_judges *j, const sim_complete *one, const sim_peer *wit
         if (saved != NULL && saved->manifest && &j->c->peers[i] != without)
             there |= saved->chunks.words[0] & ~saved->damaged.words[0];
     }
-    return there == ALL_CHUNKS;
+    return there == SIM_ALL_CHUNKS;
 }
 
 static void spoil(sim_judges *j, const sim_peer *without) {
@@ -278,7 +276,7 @@ static bool is_last(const sim_judges *j, const sim_complete *last, const sim_sav
 }
 
 static void add_to_tally(const sim_judges *j, tally *t, const sim_complete *last, const sim_saved *saved) {
-    if (!saved->manifest || chunks_there(j, saved->step, saved->state) != ALL_CHUNKS) return;
+    if (!saved->manifest || chunks_there(j, saved->step, saved->state) != SIM_ALL_CHUNKS) return;
     t->last |= is_last(j, last, saved);
     for (uint32_t i = 0; i < t->count; i++)
         if (t->step[i] == saved->step && t->state[i] == saved->state) return;
@@ -296,7 +294,7 @@ static bool knows_complete(const sim_keeper *own, const gw_hash *root) {
 /* Checks a checkpoint that is no longer whole: each peer that had what is missing must have been allowed
  * to delete it. */
 static void check_lost(sim_judges *j, sim_complete *one) {
-    uint64_t missing = ALL_CHUNKS & ~chunks_there(j, one->step, one->state);
+    uint64_t missing = SIM_ALL_CHUNKS & ~chunks_there(j, one->step, one->state);
     bool unheard = false;
     for (uint32_t i = 0; i < j->c->count; i++) {
         const sim_peer *p = &j->c->peers[i];
@@ -395,7 +393,7 @@ static void check_made_room(sim_judges *j, sim_peer *p) {
     for (uint32_t i = 0; i < p->disk.saved_count; i++) {
         const sim_saved *one = &p->disk.saved[i];
         const gw_hash root = sim_root(one->step, one->state);
-        bool all = one->manifest && (one->chunks.words[0] & ~one->damaged.words[0]) == ALL_CHUNKS;
+        bool all = one->manifest && (one->chunks.words[0] & ~one->damaged.words[0]) == SIM_ALL_CHUNKS;
         if (all && one->step > whole && knows_complete(own, &root)) whole = one->step;
     }
     for (uint32_t i = 0; i < p->disk.saved_count; i++)

@@ -13,7 +13,8 @@
 #define SIM_MS      UINT64_C(1000000)
 #define SIM_SKIPPED 0 /* takes the place of the sum where the update is skipped */
 
-enum { SIM_CHUNKS = 6 }; /* chunks of each state */
+enum { SIM_CHUNKS = 6 };                                 /* chunks of each state */
+#define SIM_ALL_CHUNKS ((UINT64_C(1) << SIM_CHUNKS) - 1) /* all of them, as bits */
 
 uint64_t sim_contribution(uint64_t state, uint64_t step, uint32_t shard);
 /* returns the sum of all its shards */
