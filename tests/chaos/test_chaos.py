@@ -305,8 +305,9 @@ class EndsByThemselves(unittest.TestCase):
     def test_on_a_full_disk_nobody_can_begin_but_who_runs_goes_on(self):
         fault = faults.FullDisk(types.SimpleNamespace(rng=None))
         fault.place = object()
-        for home, port, denies in ((fault.place, None, True), (fault.place, 7117, False), (object(), None, False)):
-            self.assertEqual(fault.denies(types.SimpleNamespace(home=home, port=port)), denies)
+        for home, view, denies in ((fault.place, None, True), (fault.place, {"number": 1}, False), (object(), None, False)):
+            peer = types.SimpleNamespace(home=home, port=7117, view=view)  # it listens before it looks for room
+            self.assertEqual(fault.denies(peer), denies)
 
     def test_an_end_that_nothing_explains_is_kept_for_the_report(self):
         chaos = Chaos.__new__(Chaos)
