@@ -5,6 +5,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -247,16 +249,24 @@ static bool check_below(const char *given, int folder, gw_err *err) {
         if (again >= 0) close(again);
         return false;
     }
-    bool good = true;
-    for (struct dirent *entry; good && (entry = readdir(list)) != NULL;)
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            has_marker(folder, entry->d_name))
-            good =
-                gw_fail(err, GW_E_DENIED,
-                        "%s holds %s/%s, a directory of Godwit: give that, or a new one beside it, by --dir",
-                        given, given, entry->d_name);
+    uint32_t count = 0;
+    char first[NAME_MAX + 1] = "";
+    for (struct dirent *entry; (entry = readdir(list)) != NULL;) {
+        const char *name = entry->d_name;
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || !has_marker(folder, name)) continue;
+        if (count++ == 0 || strcmp(name, first) < 0) snprintf(first, sizeof first, "%s", name);
+    }
     closedir(list);
-    return good;
+    if (count > 1)
+        return gw_fail(
+            err, GW_E_DENIED,
+            "%s holds %u directories of Godwit, such as %s/%s: give the one that is meant, or a new "
+            "one beside them, by --dir",
+            given, count, given, first);
+    return count == 0 || gw_fail(err, GW_E_DENIED,
+                                 "%s holds %s/%s, a directory of Godwit: give that, or a new one beside it, "
+                                 "by --dir",
+                                 given, given, first);
 }
 
 bool gw_directory_open(const char *given, gw_directory *directory, gw_err *err) {

@@ -117,6 +117,17 @@ static int open_partial(const char *path, gw_err *err) {
     return -1;
 }
 
+/* Fails where the folder of a file is missing, in words of the path that was given. */
+static bool check_folder(const char *path, const char *target, gw_err *err) {
+    const char *slash = strrchr(target, '/');
+    int length = slash == NULL ? 0 : slash == target ? 1 : (int)(slash - target);
+    char folder[GW_PATH_BYTES];
+    if (length == 0) return true;
+    if (!gw_durable_path(folder, err, "%.*s", length, target)) return false;
+    return access(folder, F_OK) == 0 || errno != ENOENT ||
+           gw_fail(err, GW_E_NOTFOUND, "cannot write %s: there is no folder %s", path, folder);
+}
+
 bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
     struct stat there;
     int fd = -1;
@@ -125,7 +136,9 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
         return gw_fail(err, GW_E_INVALID, "%s is there and is not a regular file: name another one", path);
     output->target = follow(path);
     if (output->target == NULL) return gw_fail_errno(err, errno, "cannot write %s", path);
-    if (asprintf(&output->partial, "%s.godwit-partial", output->target) < 0) {
+    if (!check_folder(path, output->target, err)) {
+        output->partial = NULL;
+    } else if (asprintf(&output->partial, "%s.godwit-partial", output->target) < 0) {
         output->partial = NULL;
         gw_fail(err, GW_E_NOMEM, "out of memory");
     } else {

@@ -24,7 +24,9 @@ static bool fail_unbracketed(const char *text, const char *colon, gw_err *err) {
 
 bool gw_address_parse(const char *text, char host[GW_HOST_TEXT], uint16_t *port, gw_err *err) {
     const char *colon = strrchr(text, ':'), *first = text, *last = colon;
-    if (colon == NULL) return gw_fail(err, GW_E_USAGE, "'%s' is not HOST:PORT", text);
+    if (colon == NULL)
+        return gw_fail(err, GW_E_USAGE,
+                       "'%s' is not HOST:PORT; where peers listen on the default port: %s:7117", text, text);
     if (text[0] == '[') {
         if (colon == text || colon[-1] != ']')
             return gw_fail(err, GW_E_USAGE, "'%s' is not [IPv6]:PORT", text);

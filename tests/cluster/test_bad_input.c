@@ -107,6 +107,24 @@ Test(bad_input, a_full_disk_stops_checkpoints_and_not_the_run) {
     lab_close(l);
 }
 
+/* People write `godwit stop && poweroff`. */
+Test(bad_input, a_stop_whose_last_state_is_lost_has_failed) {
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, SLOW " --checkpoint-every off --save-timeout 500ms");
+    lab_wait_event(l, peer, "step");
+    fill_disk(peer);
+    char command[2 * LAB_PATH];
+    int code;
+    snprintf(command, sizeof command, "%s stop --dir %s 2>&1", GODWIT_BINARY, peer->dir);
+    char *said = lab_shell(command, &code);
+    cr_expect_eq(code, 1, "%s", said);
+    cr_expect_not_null(strstr(said, "has not ended well (unsaved): "), "%s", said);
+    cr_expect_not_null(strstr(said, "could store all of the last state"), "%s", said);
+    free(said);
+    unsaved_state(l, peer);
+    lab_close(l);
+}
+
 Test(bad_input, a_full_disk_that_is_emptied_at_the_end_saves_the_last_state) {
     lab *l = lab_open();
     lab_peer *peer = lab_start(l, "one", NULL, SLOW " --checkpoint-every off --save-timeout 5m");

@@ -622,7 +622,7 @@ Test(cli, a_peer_that_starts_is_there) {
     cr_assert_geq(process, 0);
     cr_expect_eq(poll(&ended, 1, 0), 0);
     close(process);
-    gw_control_close(control);
+    gw_control_close(control, NULL, NULL);
     gw_board_close(board);
     gw_dirlock_release(&lock);
     cr_expect_eq(gw_control_process("/nonexistent/godwit"), -1);
@@ -643,7 +643,7 @@ static outcome status_of(const gw_node_snapshot *snapshot) {
     gw_board_publish(board, snapshot);
     snprintf(arguments, sizeof arguments, "status --dir %s", dir);
     outcome o = godwit(arguments);
-    gw_control_close(control);
+    gw_control_close(control, NULL, NULL);
     gw_board_close(board);
     rmdir(dir);
     return o;

@@ -111,6 +111,7 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     snprintf(more, sizeof more, "%s --continue %s@27", whole, branch->dir);
     lab_peer *other = lab_start(l, "two", NULL, more);
     cr_expect_str_eq(lab_state(l, other, "done"), right);
+    cr_expect_not_null(lab_logged(other, "; what differs: updates=60, here 40"));
     /* What the directory tells of the job: where it went on from, and the command to type again. */
     expect_refused(l, "two", with(whole, "--continue --seed 2", more), "--updates: the training has 40");
     expect_refused(l, "two", with(whole, "--continue @5", more),

@@ -41,11 +41,11 @@ static void add_text(differing *d, const char *text) {
 static void add_difference(differing *d, const char *theirs, const char *here) {
     const char *digest = gw_identity_digest_text(theirs != NULL ? theirs : here);
     char text[sizeof((gw_contact *)NULL)->difference];
-    int their_line = theirs == NULL ? 6 : (int)strcspn(theirs, "\n"),
-        our_line = here == NULL ? 6 : (int)strcspn(here, "\n");
+    if (theirs == NULL) theirs = "not given";
+    if (here == NULL) here = "not given";
     if (digest == NULL)
-        snprintf(text, sizeof text, "theirs: %.*s, here: %.*s", their_line,
-                 theirs == NULL ? "absent" : theirs, our_line, here == NULL ? "absent" : here);
+        snprintf(text, sizeof text, "theirs: %.*s, here: %.*s", (int)strcspn(theirs, "\n"), theirs,
+                 (int)strcspn(here, "\n"), here);
     add_text(d, digest != NULL ? digest : text);
 }
 

@@ -97,6 +97,8 @@ Test(directory, a_level_too_high_or_too_deep_is_refused) {
     expect_refused("host/run/new", "is inside of");
     expect_taken("host/run", "host/run");
     expect_taken("host/other/", "host/other/");
+    expect_refused("host", "holds 2 directories of Godwit, such as ");
+    expect_refused("host", "host/other: give the one that is meant");
 }
 
 Test(directory, one_of_an_older_build_is_recognized_by_its_key) {

@@ -156,7 +156,7 @@ void service_rig_start(service_rig *rig) {
 }
 
 void service_rig_stop(service_rig *rig) {
-    gw_control_close(rig->control);
+    gw_control_close(rig->control, NULL, NULL);
     gw_loop_stop(rig->loop);
     cr_assert_eq(pthread_join(rig->thread, NULL), 0);
     gw_listener_close(rig->listener);

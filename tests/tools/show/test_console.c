@@ -693,7 +693,7 @@ Test(control, answers_and_cleans_up) {
     cr_assert_not_null(strstr(answer, "error"));
     free(answer);
 
-    gw_control_close(control);
+    gw_control_close(control, NULL, NULL);
     cr_assert_neq(stat(path, &status), 0);
     cr_assert_null(gw_control_ask(dir, "status", &err));
     cr_assert_eq(err.code, GW_E_NOTFOUND);
@@ -715,7 +715,7 @@ Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
     char *answer = gw_control_ask(dir, "stop", &err);
     cr_assert_not_null(answer, "%s", err.text);
     free(answer);
-    gw_control_close(control);
+    gw_control_close(control, NULL, NULL);
     gw_board_close(board);
     remove_deep(dir);
 }
@@ -765,7 +765,7 @@ static served serve(void) {
 }
 
 static void end_serving(served *s) {
-    gw_control_close(s->control);
+    gw_control_close(s->control, NULL, NULL);
     gw_board_close(s->board);
     free(s->stops);
     cr_expect_eq(rmdir(s->dir), 0);

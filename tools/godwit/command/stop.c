@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -37,7 +38,9 @@ static const struct argp_option stop_options[] = {
 
 static const char stop_doc[] =
     "Stops the whole job: every peer ends at the same step, after a checkpoint of that step.\v"
-    "Returns when the peer in DIR has ended, so that DIR is free; other peers may end a little later. After "
+    "Returns when the peer in DIR has ended, so that DIR is free; other peers may end a little later. It "
+    "fails "
+    "where that peer could not save the last checkpoint. After "
     "10 minutes it waits no longer. Ctrl-C ends the waiting, and the job stops all the same. If the peer "
     "does not accept the request, nothing is done later either. To take one peer out of a running job, send "
     "it SIGTERM instead: the others go on.";
@@ -89,8 +92,7 @@ static bool wait_for_end(const char *command, const char *dir, int process) {
     if (process < 0) {
         fprintf(stderr,
                 "%s: the process of the peer in %s cannot be seen from here (is it in a container?), so this "
-                "does not "
-                "wait for its end\n",
+                "does not wait for its end\n",
                 command, dir);
         return true;
     }
@@ -108,16 +110,32 @@ static bool wait_for_end(const char *command, const char *dir, int process) {
     return false;
 }
 
+/* Whether the peer has ended well, as far as it has said how: people switch the machine off then. */
+static bool has_ended_well(const char *command, const char *dir, int end) {
+    char outcome[32], *text;
+    if (end < 0 || !gw_control_read_end(end, outcome, sizeof outcome, &text)) return true;
+    bool good =
+        strcmp(outcome, "stopped") == 0 || strcmp(outcome, "done") == 0 || strcmp(outcome, "left") == 0;
+    if (!good)
+        fprintf(stderr, "%s: the peer in %s has not ended well (%s)%s%s\n", command, dir, outcome,
+                text != NULL ? ": " : "", text != NULL ? text : "");
+    free(text);
+    return good;
+}
+
 int gw_stop_main(int argc, char **argv) {
     choice chosen = {.dir = GW_DEFAULT_DIR};
     struct argp argp = {.options = stop_options, .parser = parse_choice, .doc = stop_doc};
     gw_argp_parse(&argp, argc, argv, &chosen);
-    /* After the request has been accepted, the peer may have ended before its process can be looked up. */
+    /* After the request has been accepted, the peer may have ended before these two can be had. */
     int process = chosen.no_wait ? -1 : gw_control_process(chosen.dir);
+    int end = chosen.no_wait ? -1 : gw_control_await_end(chosen.dir);
     bool good = ask(argv[0], chosen.dir, "stop",
                     "the job stops: the peers save a last checkpoint, then every peer ends");
-    if (good && !chosen.no_wait) good = wait_for_end(argv[0], chosen.dir, process);
+    if (good && !chosen.no_wait)
+        good = wait_for_end(argv[0], chosen.dir, process) && has_ended_well(argv[0], chosen.dir, end);
     if (process >= 0) close(process);
+    if (end >= 0) close(end);
     return good ? 0 : 1;
 }
 

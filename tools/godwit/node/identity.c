@@ -183,10 +183,10 @@ static char *read_file(gw_io *io, const char *path) {
     return text;
 }
 
-char *gw_identity_text_read(gw_directory *directory, const gw_hash *id) {
+char *gw_identity_text_read(gw_io *io, const char *dir, const gw_hash *id) {
     char path[GW_PATH_BYTES];
     gw_err ignored;
-    return file_path(directory->path, "job", id, path, &ignored) ? read_file(&directory->io, path) : NULL;
+    return file_path(dir, "job", id, path, &ignored) ? read_file(io, path) : NULL;
 }
 
 static int is_identity(const struct dirent *entry) {

@@ -12,9 +12,9 @@
 /* The id of the job with this identity. */
 gw_hash gw_identity_text_id(const char *identity);
 
-/* Reads the identity of a job that was begun in the directory, as text that the caller frees; NULL: there
- * is none. Blocks on the disk. */
-char *gw_identity_text_read(gw_directory *directory, const gw_hash *id);
+/* Reads the identity of a job that was begun in the directory `dir`, as text that the caller frees; NULL:
+ * there is none. Blocks on the disk. */
+char *gw_identity_text_read(gw_io *io, const char *dir, const gw_hash *id);
 
 /* Reads the identities of all jobs that were begun in the directory, in the order of their ids. The caller
  * frees each text and the list. Blocks on the disk. */

@@ -326,7 +326,7 @@ static char *name_differences(const gw_node_job *job, gw_directory *directory, c
     size_t length = 0;
     FILE *out = open_memstream(&why, &length);
     GW_ASSERT_MEMORY(out != NULL);
-    char *theirs = gw_identity_text_read(directory, &other->job_id);
+    char *theirs = gw_identity_text_read(&directory->io, directory->path, &other->job_id);
     if (strcmp(other->job_name, job->options->job->name) != 0) {
         fprintf(out, "%s, here %s", other->job_name, job->options->job->name);
         *differ = ANOTHER_JOB;
@@ -391,7 +391,8 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
         if (one != NULL) newest = one;
     }
     GW_ASSERT(newest != NULL);
-    char *identity = gw_identity_text_read(directory, &best.id), origin[GW_IDENTITY_ORIGIN];
+    char *identity = gw_identity_text_read(&directory->io, directory->path, &best.id),
+         origin[GW_IDENTITY_ORIGIN];
     if (identity != NULL && best.differ > GW_IDENTITY_NAMED && best.differ < NO_IDENTITY)
         log_differences(job, &best.id, identity);
     char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "";
@@ -443,9 +444,12 @@ bool gw_node_job_import(gw_node_job *job, gw_store *store, gw_err *err) {
 /* Tells once what is other in a job that goes on than in the one that it goes on from: an option that was
  * mistyped, or data that changed, show here. */
 static void log_changes(const gw_node_job *job, gw_directory *directory) {
-    char *theirs = gw_identity_text_read(directory, &job->origin.job), *text = NULL, id[9];
+    const gw_node_origin *origin = &job->origin;
+    char *theirs = gw_identity_text_read(&directory->io, directory->path, &origin->job), *text = NULL, id[9];
     size_t length = 0;
-    if (theirs == NULL) return; /* the parent is in another directory */
+    if (theirs == NULL && origin->has_manifest)
+        theirs = gw_identity_text_read(gw_io_system(), origin->dir, &origin->job);
+    if (theirs == NULL) return; /* another peer has named the parent, or an early build has made it */
     FILE *out = open_memstream(&text, &length);
     GW_ASSERT_MEMORY(out != NULL);
     gw_identity_text_changes(out, theirs, job->identity, given_of(job));
@@ -467,7 +471,7 @@ static void record_command(const gw_node_job *job, gw_directory *directory) {
 
 bool gw_node_job_begin(gw_node_job *job, gw_directory *directory, const gw_manifest *other, gw_err *err) {
     if (job->origin.wanted && !job->origin.known) return true; /* this life of the peer computes nothing */
-    char *known = gw_identity_text_read(directory, &job->id);
+    char *known = gw_identity_text_read(&directory->io, directory->path, &job->id);
     free(known);
     if (known != NULL) {
         record_command(job, directory);

@@ -333,12 +333,12 @@ static bool open_reach(gw_node *node, gw_err *err) {
     return node->reach != NULL;
 }
 
-/* On the signals' thread. */
 /* In a signal handler. */
 static void note_crash(void *context) {
     gw_claim_journal_crashed(context);
 }
 
+/* On the signals' thread. */
 static void leave(void *context) {
     gw_mailbox_post(((gw_node *)context)->mail, gw_mail_new(GW_EV_LEAVE, 0));
 }

@@ -44,11 +44,11 @@ typedef struct gw_node_origin {
  * is right, and otherwise the last one; where that checkpoint cannot be found, this entry is `missing`. A
  * directory, a job and a step that --continue names hold for the jobs that went on before as well, except
  * that the very command by which such a job was started last is not questioned: the parent's directory may
- * be gone by then. There is one entry, not `wanted`, without --continue. `told`: the
- * lines of an identity that another peer has named, which is then the only entry; otherwise NULL. With
- * `anew`, jobs that went on before are not listed. Fails with GW_E_USAGE where no job went on before, there is nothing to go on
- * from and nobody can name it, or several jobs have a checkpoint of the step that is named, and with GW_E_INVALID where `told` is no such text. gw_node_origins_free
- * frees the list. Blocks on the disk. */
+ * be gone by then. There is one entry, not `wanted`, without --continue. `told`: the lines of an identity
+ * that another peer has named, which is then the only entry; otherwise NULL. With `anew`, jobs that went
+ * on before are not listed. Fails with GW_E_USAGE where no job went on before, there is nothing to go on
+ * from and nobody can name it, or several jobs have a checkpoint of the step that is named, and with
+ * GW_E_INVALID where `told` is no such text. gw_node_origins_free frees the list. Blocks on the disk. */
 bool gw_node_origins_find(const gw_run_options *options, gw_directory *directory, const char *told, bool anew,
                           gw_node_origin **list, uint32_t *count, gw_err *err);
 void gw_node_origins_free(gw_node_origin *list, uint32_t count);

@@ -669,7 +669,7 @@ void gw_publish_loop(gw_publisher *p) {
     publish_again(p);
 }
 
-static const char *outcome_text(gw_finish finish) {
+const char *gw_publish_outcome(gw_finish finish) {
     switch (finish) {
     case GW_FINISH_DONE:
         return "done";
@@ -715,7 +715,7 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
     if (whole && engine->state.valid)
         engine->device->ops->summary(engine->device, status.committed_step, summary, sizeof summary);
     if (result->finish == GW_FINISH_DONE && p->counter[GW_COUNT_STEPS] == 0) tell_end_before(p, &status);
-    gw_event_done done = {.outcome = outcome_text(result->finish),
+    gw_event_done done = {.outcome = gw_publish_outcome(result->finish),
                           .job = p->of.options->job->name,
                           .text = result->text,
                           .steps = status.committed_step,

@@ -122,6 +122,8 @@ void gw_publish_loop(gw_publisher *publisher);
 void gw_publish(gw_publisher *publisher);
 /* The event "done". `members`: of the last view. */
 void gw_publish_end(gw_publisher *publisher, uint32_t members);
+/* Returns the word for how a peer has ended: "done", "stopped", "unsaved", ... */
+const char *gw_publish_outcome(gw_finish finish);
 
 /* The action NOTICE. */
 void gw_publish_notice(gw_publisher *publisher, const gw_action *action);

@@ -658,7 +658,8 @@ bool gw_node_close(gw_node *node) {
     gw_claim_journal *claims = node->recorder.claims;
     gw_seeds_close(node->seeds);
     gw_reach_close(node->reach);
-    gw_control_close(node->control);
+    bool over = node->result.finished && !node->refused && !node->again.due;
+    gw_control_close(node->control, over ? gw_publish_outcome(node->result.finish) : NULL, node->result.text);
     gw_http_close(node->http.server);
     if (node->http.fd >= 0) close(node->http.fd);
     gw_timer_cancel(&node->brain.deadline);

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,8 @@ static const char ok[] = "{\"ok\":true}\n";
 
 enum {
     REQUEST_BYTES = 64,
+    END_BYTES = 4096,  /* of the line that says how the peer has ended */
+    WAITING_MOST = 32, /* clients that wait for the end at the same time */
     CLIENT_TIMEOUT_S = 2,
     CONNECT_TIMEOUT_S = 3,
     ANSWER_TIMEOUT_S = 10,
@@ -38,6 +41,8 @@ struct gw_control {
     gw_control_take *request;
     gw_control_read *read;
     void *context;
+    int waiting[WAITING_MOST]; /* connections of clients that wait for the end; the acceptor's thread adds */
+    uint32_t waiting_count;
 };
 
 /* Writes the socket's address. It goes through the open directory, because a Unix socket's path may have
@@ -121,6 +126,10 @@ static bool serve(gw_control *control, int fd) {
         control->read(control->context, fd);
         return true;
     }
+    if (strcmp(line, "end") == 0 && control->waiting_count < WAITING_MOST) {
+        control->waiting[control->waiting_count++] = fd;
+        return true;
+    }
     if (strcmp(line, "status") == 0) {
         answer_status(control, fd);
     } else if (strcmp(line, "stop") == 0) {
@@ -187,9 +196,23 @@ gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *r
     return NULL;
 }
 
-void gw_control_close(gw_control *control) {
+/* Tells the clients that wait for the end how the peer has ended, and hangs up. */
+static void tell_end(gw_control *control, const char *outcome, const char *text) {
+    json_t *end = outcome != NULL ? json_pack("{ss ss*}", "outcome", outcome, "text", text) : NULL;
+    char *line = end != NULL ? json_dumps(end, JSON_COMPACT) : NULL;
+    for (uint32_t i = 0; i < control->waiting_count; i++) {
+        if (line != NULL && send_all(control->waiting[i], line, strlen(line)))
+            send_all(control->waiting[i], "\n", 1);
+        close(control->waiting[i]);
+    }
+    free(line);
+    json_decref(end);
+}
+
+void gw_control_close(gw_control *control, const char *outcome, const char *text) {
     if (control == NULL) return;
     gw_acceptor_close(control->acceptor);
+    tell_end(control, outcome, text);
     release(control);
 }
 
@@ -298,6 +321,29 @@ static int connect_to(const char *given, gw_err *err) {
         gw_fail_errno(err, why, "%s/%s", dir, socket_name);
     close(directory_fd);
     return -1;
+}
+
+int gw_control_await_end(const char *dir) {
+    gw_err ignored;
+    static const char line[] = "end\n";
+    int fd = connect_to(dir, &ignored);
+    if (fd < 0 || send_all(fd, line, sizeof line - 1)) return fd;
+    close(fd);
+    return -1;
+}
+
+bool gw_control_read_end(int fd, char *outcome, size_t outcome_size, char **text) {
+    char line[END_BYTES];
+    ssize_t length = recv(fd, line, sizeof line - 1, MSG_WAITALL | MSG_DONTWAIT);
+    *text = NULL;
+    if (length <= 0) return false;
+    json_t *end = json_loadb(line, (size_t)length, 0, NULL);
+    const char *how = json_string_value(json_object_get(end, "outcome")),
+               *more = json_string_value(json_object_get(end, "text"));
+    if (how != NULL) snprintf(outcome, outcome_size, "%s", how);
+    if (how != NULL && more != NULL) *text = strdup(more);
+    json_decref(end);
+    return how != NULL;
 }
 
 int gw_control_process(const char *given) {

@@ -1,6 +1,6 @@
 /* The control socket of a running peer: DIR/control.sock, mode 0600. A client sends one line ("status",
- * "stop", "force-view" or "read") and gets one JSON object. After "read" the connection stays, and goes on
- * with the requests of tools/godwit/service. */
+ * "stop", "force-view", "end" or "read") and gets one JSON object; after "end" it comes when the peer ends, and
+ * says how. After "read" the connection stays, and goes on with the requests of tools/godwit/service. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_CONTROL_H
 #define GODWIT_TOOLS_GODWIT_SHOW_CONTROL_H
 
@@ -25,13 +25,21 @@ typedef void gw_control_read(void *context, int fd);
  * process left is replaced. The board must outlive it. Returns NULL on failure. */
 gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, gw_control_read *read,
                             void *context, gw_err *err);
-/* Ends the thread and removes the socket. NULL is allowed. */
-void gw_control_close(gw_control *control);
+/* Ends the thread, tells the clients that wait for it how the peer has ended ("done", "stopped", "unsaved", ...,
+ * and more about it or NULL; outcome NULL: it has not ended), and removes the socket. NULL is allowed. */
+void gw_control_close(gw_control *control, const char *outcome, const char *text);
 
 /* The client's side: sends `request` to the peer that runs in `dir` and returns its answer, which the
  * caller frees. Fails with GW_E_NOTFOUND when no peer runs there, GW_E_PEER when the peer has no socket
  * yet or no longer, and GW_E_TIMEOUT when it does not answer for some seconds. */
 char *gw_control_ask(const char *dir, const char *request, gw_err *err);
+/* Begins to wait for the end of the peer that runs in `dir`. Returns a connection, which the caller closes, or
+ * -1 where no peer answers. */
+int gw_control_await_end(const char *dir);
+/* Reads from such a connection how the peer has ended, without waiting. *text is set to more about it, which the
+ * caller frees, or to NULL. Returns false where the peer has not said it: it was killed, or is of an earlier
+ * build. */
+bool gw_control_read_end(int fd, char *outcome, size_t outcome_size, char **text);
 /* Returns a descriptor of the process of the peer that runs in `dir` (pidfd_open(2)), which is readable
  * once the process has ended; the caller closes it. Returns -1 where no peer runs there, or its process is
  * not visible from here. */

@@ -36,17 +36,14 @@ static const struct argp_option inspect_options[] = {
 };
 
 static const char inspect_doc[] =
-    "Shows the checkpoints of a peer's directory, or with --from of a running "
-    "peer, and the newest of them in "
-    "full, or the checkpoint whose manifest is given: job and parameters, "
-    "results, state hash, "
-    "which chunks are here and intact, and which peers have the others. "
-    "Nothing is changed.\vThe exit code is 1 "
-    "when a manifest, or a chunk of the checkpoint shown in full, is damaged. "
-    "Chunks that are missing here are not "
-    "damage: each peer may hold only a part of a checkpoint. Where a peer runs "
-    "in the directory, it is asked who has "
-    "them. DIR@STEP, DIR@best, DIR@JOB: and DIR@JOB:STEP choose a checkpoint as --step, --best and --job do.";
+    "Shows the checkpoints of a peer's directory, or with --from of a running peer, and the newest of them "
+    "in "
+    "full, or the checkpoint whose manifest is given: job and parameters, results, state hash, which chunks "
+    "are here and intact, and which peers have the others. Nothing is changed.\v"
+    "The exit code is 1 when a manifest, or a chunk of the checkpoint shown in full, is damaged. Chunks that "
+    "are missing here are not damage: each peer may hold only a part of a checkpoint. Where a peer runs in "
+    "the directory, it is asked who has them. DIR@STEP, DIR@best, DIR@JOB: and DIR@JOB:STEP choose a "
+    "checkpoint as --step, --best and --job do.";
 
 static error_t parse_inspect(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -123,6 +120,7 @@ static bool collect(const arguments *a, const gw_manifest *manifest, const char 
     else
         return true;
     if (known) gw_inspect_note_others(report, others);
+    if (known && a->client != NULL) gw_inspect_fetch_results(report, a->client, others);
     if (!known) gw_inspect_report_free(report);
     return known;
 }

@@ -248,7 +248,7 @@ static const char *result_name(const char *tensor) {
     return tensor;
 }
 
-/* Prints the results that a job keeps in its state: tensors of one F64. A loss of exactly 0 is one that no
+/* Prints the results that a job keeps in its state. A loss of exactly 0 is one that no
  * evaluation has computed yet: it is what the state begins with. */
 static void print_results(FILE *out, const gw_inspect_report *report) {
     words list = {.out = out, .head = "results"};
@@ -256,7 +256,7 @@ static void print_results(FILE *out, const gw_inspect_report *report) {
     for (uint32_t i = 0; i < report->manifest->tensor_count; i++) {
         const gw_tensor *tensor = &report->manifest->tensors[i];
         char value[32];
-        if (tensor->dtype != GW_F64 || gw_tensor_elements(tensor) != 1) continue;
+        if (!gw_inspect_is_result(tensor)) continue;
         bool computed = report->norms[i].last != 0 || strstr(tensor->name, "loss") == NULL;
         snprintf(value, sizeof value, "%.9g", report->norms[i].last);
         absent |= report->norms[i].absent > 0;

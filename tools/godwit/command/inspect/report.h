@@ -39,6 +39,10 @@ bool gw_inspect_collect(const gw_manifest *manifest, gw_store *store, gw_inspect
 void gw_inspect_note_others(gw_inspect_report *report, const gw_inspect_others *others);
 /* The first holder of a chunk, or NULL. */
 const gw_service_holder *gw_inspect_holder(const gw_inspect_report *report, uint32_t chunk);
+/* Whether a tensor is a result that a job keeps in its state: one F64. */
+bool gw_inspect_is_result(const gw_tensor *tensor);
+/* Reads the results that are not here from the peers that have them, as far as they answer. */
+void gw_inspect_fetch_results(gw_inspect_report *report, gw_client *client, gw_inspect_others *others);
 void gw_inspect_report_free(gw_inspect_report *report);
 
 /* Returns how many chunks of a manifest are in the store, by their names and sizes alone, without reading
