@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 folder=$1
 scope=${2-}
 recent=10 # commits whose files the slow analyzer reads, the newest first; with "all" it reads every file
-most_analyzed=40 # files that it reads without "all", at some two seconds of a core each
+most_analyzed=20 # files that it reads without "all", at some two seconds of a core each
 most_fragments=0 # comments that are fragments (tests/comments.py)
 bad=0
 

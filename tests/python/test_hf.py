@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 import peers
 import trainings
@@ -33,13 +34,19 @@ class Examples(trainings.ExampleCase):
 
 
 class Refusals(peers.Case):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            cls.done = subprocess.run(
+                [peers.PYTHON, TRAINERS, "table", "refusals", "orders", "saving", "notes"], env=peers.environment(), text=True,
+                capture_output=True, timeout=peers.LIMIT_S, check=False, cwd=folder,
+            )  # fmt: skip
+
     def run_trainers(self, what):
-        done = subprocess.run(
-            [peers.PYTHON, TRAINERS, what], env=peers.environment(), text=True, capture_output=True,
-            timeout=peers.LIMIT_S, check=False, cwd=self.folder,
-        )  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+        """What the program prints of one of its parts; one process does all of them."""
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        part = self.done.stdout.split(f"== {what}\n")[1].split("\n== ")[0]
+        return dict(line.split(": ", 1) for line in part.splitlines() if ": " in line)
 
     def test_every_argument_of_transformers_is_in_the_table_and_on_the_page(self):
         found = self.run_trainers("table")

@@ -21,19 +21,13 @@ class SameBytes(peers.Case):
         alone = self.alone(LIT, arguments)
         state = peers.state_of(alone)
         self.assertIsNotNone(state, alone)
-        stop = peers.kills(os.path.join(self.folder, "stop"), "stop shard 4 1")
-        halves = self.peer("halves", LIT, arguments, ("--workers", "1"), **stop)
-        halves.end()
-        self.assertIn("this peer leaves", halves.output)
-        self.assertEqual(self.state("halves", LIT, arguments, ("--workers", "1")), state)
         places = ["shard 1 2", "shard 5 3", "once 2", "evaluated 4", "once 7"]
         marks = os.path.join(self.folder, "marks")
         self.assertEqual(self.state("two", LIT, arguments, ("--workers", "2"), **peers.kills(marks, *places)), state)
         self.assertEqual(sorted(os.listdir(marks)), sorted(places))
         copied = {"ACCELERATOR": "gpu", "GODWIT_TEST_COPIES": "1"}  # the model sees copies of the state, as it does on a GPU
-        self.assertEqual(self.state("copies", LIT, arguments, ("--workers", "2"), **copied), state)
         with_peer = peers.kills(os.path.join(self.folder, "peer marks"), "peer shard 6 4", "shard 3 6", "evaluated 8")
-        flock = self.flock(LIT, arguments, peers=2, options=("--workers", "1"), variables=[with_peer] * 2)
+        flock = self.flock(LIT, arguments, peers=2, options=("--workers", "1"), variables=[with_peer, {**with_peer, **copied}])
         ends = [peer.end() for peer in flock]
         self.assertEqual(sorted(ends), [-9, 0], [p.output for p in flock])
         for peer, end in zip(flock, ends):

@@ -61,5 +61,18 @@ class Course(peers.Case):
         self.assertIn("val_loss/dataloader_idx_1", {name for name, _ in plain})
 
 
+class SameBytes(peers.Case):
+    def test_a_module_that_is_stopped_or_sees_copies_has_the_state_that_it_has_alone(self):
+        arguments = ["godwit", "flock", self.folder]
+        state = peers.state_of(self.alone(LIT, arguments))
+        stop = peers.kills(os.path.join(self.folder, "stop"), "stop shard 4 1")
+        halves = self.peer("halves", LIT, arguments, ("--workers", "1"), **stop)
+        halves.end()
+        self.assertIn("this peer leaves", halves.output)
+        self.assertEqual(self.state("halves", LIT, arguments, ("--workers", "1")), state)
+        copied = {"ACCELERATOR": "gpu", "GODWIT_TEST_COPIES": "1"}  # the model sees copies of the state, as it does on a GPU
+        self.assertEqual(self.state("copies", LIT, arguments, ("--workers", "2"), **copied), state)
+
+
 if __name__ == "__main__":
     tap.main(missing=lambda: peers.lacks("torch", "lightning", "pytorch_lightning", "torchmetrics"), what="programs")

@@ -208,17 +208,17 @@ class Notes(logging.Handler):
             print(f"{name}: {why}")
 
 
-if what == "table":
-    table()
-elif what == "refusals":
-    refusals()
-elif what == "orders":
-    orders()
-elif what == "saving":
-    saving()
-elif what == "notes":
+def notes():
+    """What is said of arguments that have no meaning."""
     transformers.utils.logging.get_logger("transformers").addHandler(Notes())
     make(dataloader_num_workers=2, ddp_timeout=5)
+
+
+TABLES = {"table": table, "refusals": refusals, "orders": orders, "saving": saving, "notes": notes}
+if what in TABLES:
+    for name in sys.argv[1:]:
+        print(f"== {name}")
+        TABLES[name]()
 elif what == "stop":
     make(callbacks=[Stops()]).train()
 elif what == "log":
