@@ -60,6 +60,16 @@ static void expect_shown(const char *command, const char *dir, const char *optio
     free(text);
 }
 
+/* When the checkpoints in a directory were saved; the caller frees the text. */
+static char *times_in(const char *dir) {
+    char command[2 * LAB_PATH];
+    int code;
+    snprintf(command, sizeof command, GODWIT_BINARY " inspect %s --json | grep created_ms", dir);
+    char *times = lab_shell(command, &code);
+    cr_assert_eq(code, 0, "%s", times);
+    return times;
+}
+
 /* A directory with two jobs tells of both, and the older one can be removed. */
 static void check_prune(const lab_peer *branch) {
     const char *dir = branch->dir;
@@ -102,9 +112,15 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     lab_peer *branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
     cr_expect_str_eq(lab_state(l, branch, "done"), right);
     cr_expect_eq(lab_number(lab_last(branch, "continue"), "step"), 27);
-    /* The same command resumes, although its own checkpoint is the newest by now. */
+    /* The same command resumes, although its own checkpoint is the newest by now. It makes nothing new: the times
+     * by which people and commands take the job that was saved last stay. */
+    char *saved = times_in(branch->dir);
     branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
     cr_expect_str_eq(lab_state(l, branch, "done"), right);
+    char *saved_again = times_in(branch->dir);
+    cr_expect_str_eq(saved_again, saved);
+    free(saved_again);
+    free(saved);
     cr_expect_eq(lab_number(lab_last(branch, "resumed"), "step"), 45);
     /* From another directory, at a step that is not the newest. */
     expect_refused(l, "two", with(whole, "--continue ../nowhere", more), "there is no directory ../nowhere");

@@ -20,9 +20,17 @@ typedef struct request {
     gw_hash root; /* of a manifest */
 } request;
 
+/* A checkpoint of the job that was on the disk at the start. */
+typedef struct saved_before {
+    uint64_t step, created_ms;
+    gw_hash root;
+} saved_before;
+
 struct gw_saver {
     gw_saver_options options;
     gw_param *params;
+    saved_before *before;
+    uint32_t before_count;
     gw_ckpt_writer *writer;
     bool retain_fails; /* the writer thread's: the last retention failed */
     bool has_save; /* a SAVE, of `save_step`, may be under way, or pin chunks that no manifest names yet */
@@ -115,6 +123,32 @@ static gw_param *copy_params(const gw_param *params, uint32_t count) {
     return copy;
 }
 
+/* Notes the checkpoints that are on the disk. One that is made again, as by the same command after the job's
+ * end, keeps the time at which it was saved: people and commands go by the job that was saved last. */
+static bool note_saved(gw_saver *saver, gw_err *err) {
+    gw_store *store = saver->options.store;
+    gw_catalog catalog;
+    if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
+    saver->before = calloc(catalog.good_count ? catalog.good_count : 1, sizeof *saver->before);
+    GW_ASSERT_MEMORY(saver->before != NULL);
+    for (uint32_t i = 0; i < catalog.good_count; i++) {
+        const gw_manifest *one = &catalog.good[i];
+        if (gw_hash_equal(&one->job_id, &saver->options.job_id))
+            saver->before[saver->before_count++] =
+                (saved_before){.step = one->step, .created_ms = one->created_ms, .root = one->root};
+    }
+    gw_catalog_free(&catalog);
+    return true;
+}
+
+/* When a checkpoint was saved first: before the start, or now. */
+static uint64_t created_ms(const gw_saver *saver, uint64_t step, const gw_hash *root) {
+    for (uint32_t i = 0; i < saver->before_count; i++)
+        if (saver->before[i].step == step && gw_hash_equal(&saver->before[i].root, root))
+            return saver->before[i].created_ms;
+    return gw_wall_ns() / 1000000;
+}
+
 gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
     gw_saver *saver = calloc(1, sizeof *saver);
     if (!saver) {
@@ -123,17 +157,17 @@ gw_saver *gw_saver_open(const gw_saver_options *options, gw_err *err) {
     }
     saver->options = *options;
     saver->params = copy_params(options->params, options->param_count);
-    if (!gw_ckpt_open(options->store, STAGING_BYTES, writer_done, saver, &saver->writer, err)) {
-        free(saver->params);
-        free(saver);
-        return NULL;
-    }
-    return saver;
+    if (note_saved(saver, err) &&
+        gw_ckpt_open(options->store, STAGING_BYTES, writer_done, saver, &saver->writer, err))
+        return saver;
+    gw_saver_close(saver);
+    return NULL;
 }
 
 void gw_saver_close(gw_saver *saver) {
     if (!saver) return;
     gw_ckpt_close(saver->writer, true);
+    free(saver->before);
     free(saver->params);
     free(saver);
 }
@@ -168,7 +202,6 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
         .step = action->step,
         .fingerprint = action->manifest.fingerprint,
         .ended = action->manifest.ended,
-        .created_ms = gw_wall_ns() / 1000000,
         .params = saver->params,
         .param_count = options->param_count,
         .tensors = options->plan->tensors,
@@ -186,6 +219,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
     void *bytes = NULL;
     size_t length = 0;
     bool good = gw_manifest_seal(&manifest, &err);
+    if (good) manifest.created_ms = created_ms(saver, manifest.step, &manifest.root);
     if (good && !action->manifest.hash_only) good = gw_manifest_encode(&manifest, &bytes, &length, &err);
     if (!good || action->manifest.hash_only) {
         say_manifest(saver, action->token, &manifest.root, good ? NULL : &err);
