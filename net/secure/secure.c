@@ -24,7 +24,8 @@ enum {
      * "Versions"). */
     CAN_AES = 1,
 };
-static const uint8_t magic[4] = {'g', 'd', 'w', 't'};
+static const char magic[] = GW_HANDSHAKE_MAGIC;
+enum { MAGIC_BYTES = sizeof magic - 1 };
 static const uint8_t
     zero_nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES]; /* each handshake key seals a single message */
 
@@ -57,7 +58,7 @@ static uint8_t our_mode(const gw_handshake *h) {
 /* Writing. */
 
 static void put_header(gw_writer *w, const gw_handshake *h, uint8_t type, size_t body_bytes) {
-    gw_put_bytes(w, magic, sizeof magic);
+    gw_put_bytes(w, magic, MAGIC_BYTES);
     gw_put_u16(w, GW_PROTOCOL_VERSION);
     gw_put_u8(w, type);
     gw_put_u8(w, our_mode(h));
@@ -369,7 +370,7 @@ static void explain(const gw_handshake *h, const header *head, gw_err *err) {
 /* Feeding. */
 
 static header read_header(const uint8_t *bytes) {
-    gw_reader r = gw_reader_on(bytes + sizeof magic, GW_HANDSHAKE_HEADER - sizeof magic);
+    gw_reader r = gw_reader_on(bytes + MAGIC_BYTES, GW_HANDSHAKE_HEADER - MAGIC_BYTES);
     header head = {.version = gw_get_u16(&r)};
     head.type = gw_get_u8(&r);
     head.mode = gw_get_u8(&r);
@@ -407,7 +408,7 @@ gw_handshake_state gw_handshake_feed(gw_handshake *h, const uint8_t *bytes, size
     gw_handshake_state state = h->expected == 0 ? GW_HANDSHAKE_DONE : GW_HANDSHAKE_GOING;
     for (*used = 0; state == GW_HANDSHAKE_GOING && *used < count;) {
         h->in[h->in_count++] = bytes[(*used)++];
-        if (h->in_count <= sizeof magic) {
+        if (h->in_count <= MAGIC_BYTES) {
             if (h->in[h->in_count - 1] != magic[h->in_count - 1]) state = fail(h, GW_FAULT_GARBAGE);
             continue;
         }

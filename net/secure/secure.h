@@ -31,6 +31,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define GW_HANDSHAKE_MAGIC "gdwt" /* the first bytes of every handshake message */
+
 enum {
     GW_PROTOCOL_VERSION = 1,
     GW_BUILD_TEXT = 64,

@@ -1,4 +1,5 @@
 /* The pages for monitoring. */
+#include "net/secure/secure.h"
 #include "tests/tools/show/rig.h"
 #include "tools/godwit/show/http.h"
 #include "tools/godwit/show/snapshot.h"
@@ -102,6 +103,21 @@ Test(http, says_all_that_a_peer_waits_for) {
     exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
     cr_expect_not_null(strstr(answer, " 503 "), "'%s'", answer);
     cr_expect_not_null(strstr(answer, reason), "'%s'", answer);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+/* A peer that is told to join this port would wait in vain otherwise. */
+Test(http, a_peer_that_joins_this_port_is_turned_away) {
+    gw_err err;
+    char answer[500];
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = open_http(&any, board, &bound);
+    exchange(&bound, GW_HANDSHAKE_MAGIC " and the rest of a message", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, "--http port of a Godwit peer"), "'%s'", answer);
+    exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 503 "), "'%s'", answer);
     gw_http_close(http);
     gw_board_close(board);
 }

@@ -1,11 +1,13 @@
 #include "tools/godwit/show/http.h"
 
 #include "net/loop/address.h"
+#include "net/secure/secure.h"
 #include "tools/godwit/thread/acceptor.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,11 +92,31 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return serve(context, connection, path);
 }
 
+/* Turns a peer away that takes this port for the one of another peer (--join). Any text that is no handshake
+ * tells it so; the library would wait for the rest of a request. A connection is accepted when it has brought
+ * something, as a rule (TCP_DEFER_ACCEPT). */
+static bool turn_peer_away(int fd) {
+    static const char text[] = "HTTP/1.0 400 Bad Request\r\n\r\nthis is the --http port of a Godwit peer\n";
+    char first[1024];
+    const size_t magic = sizeof GW_HANDSHAKE_MAGIC - 1;
+    if (recv(fd, first, magic, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)magic ||
+        memcmp(first, GW_HANDSHAKE_MAGIC, magic) != 0)
+        return false;
+    ssize_t got;
+    do
+        got =
+            recv(fd, first, sizeof first, MSG_DONTWAIT); /* what is not read would break the connection off */
+    while (got > 0);
+    send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    close(fd);
+    return true;
+}
+
 /* Accepts a connection in place of libmicrohttpd, whose thread spins while there is no descriptor for a
  * new connection. The library closes a connection that it cannot add. */
 static void accepted(void *context, int fd, const struct sockaddr *from, socklen_t bytes) {
     gw_http *http = context;
-    MHD_add_connection(http->daemon, fd, from, bytes);
+    if (!turn_peer_away(fd)) MHD_add_connection(http->daemon, fd, from, bytes);
 }
 
 /* Sets the error for a failed bind. */
@@ -114,6 +136,7 @@ static bool bind_to(int fd, const gw_addr *addr, gw_addr *bound) {
     socklen_t bytes = gw_address_to_sockaddr(addr, &address);
     int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* allows the port of a socket in TIME_WAIT */
+    setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){TIMEOUT_S}, sizeof(int));
     if (addr->family == 6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return false;
     bytes = sizeof address;
