@@ -841,6 +841,7 @@ class TorchProgram(Program):
         self._set_numbers(next=True)
         for optimizer in self._optimizers:
             optimizer.state.clear()
+            optimizer._opt_called = True  # type: ignore[attr-defined] # a scheduler warns where no step came before its own
         for part in self._parts:
             self._show_optimizer(part)
         context = jobs.UpdateContext(
