@@ -152,7 +152,7 @@ Test(plot, a_million_rows_take_no_more_memory_than_some_thousand, .disabled = SA
               strstr(script, "\n1000000 3\n") != NULL);
 }
 
-/* The picture of one run does not take the place of another one's, and shows its name. No line leads over steps that
+/* The picture of one run, or of some, does not take the place of other ones', and shows its name. No line leads over steps that
  * the file lacks. */
 Test(plot, a_picture_is_named_after_its_file_and_shows_a_range) {
     const char keep[] = "#!/bin/sh\ncat >script; printf '\\211PNG\\r\\nIEND'\n";
@@ -169,7 +169,14 @@ Test(plot, a_picture_is_named_after_its_file_and_shows_a_range) {
                   strstr(script, "<< END\n11 2\n\n20 3\nEND\n") != NULL,
               "%s", script);
     cr_assert_eq(plot("PATH=.:$PATH", "runs/m3.csv \"it's.csv\""), 0, "%s", text);
-    cr_assert_str_eq(text, "m3-and-1-more.png: 2 curves\n");
+    cr_assert_str_eq(text, "m3-and-it's.png: 2 curves\n");
+    scratch_write("m3.csv", some, sizeof some - 1);
+    cr_assert_eq(plot("PATH=.:$PATH", "./runs/m3.csv m3.csv"), 0, "%s", text);
+    cr_assert_str_eq(text, "runs-m3-and-m3.png: 2 curves\n");
+    scratch_write("a-name-of-some-length.csv", some, sizeof some - 1);
+    char many[10 * sizeof " a-name-of-some-length.csv"] = "";
+    for (int i = 0; i < 10; i++) strcat(many, " a-name-of-some-length.csv");
+    refuse(2, "PATH=.:$PATH", many, "too long for that of a picture: give one by --output");
     refuse(1, "PATH=.:$PATH", "runs/m3.csv --from 22", "no rows to draw");
     refuse(2, "", "runs/m3.csv --from 5 --to 4", "--from: it is a step after that of --to");
 }

@@ -108,6 +108,40 @@ Test(options, what_makes_no_sense_is_refused_by_its_name) {
     refuse("--resume-timeout", "soon", "--resume-timeout: 'soon' is not a time such as 500ms, 30s, 5m or 2h");
 }
 
+static bool parse_words(gw_run_options *options, const char *const *words, gw_err *err) {
+    char *argv[16] = {(char[]){"godwit run"}};
+    int argc = 1;
+    for (; words[argc - 1] != NULL; argc++) argv[argc] = (char *)(uintptr_t)words[argc - 1];
+    return gw_run_options_parse(argc, argv, options, err);
+}
+
+/* The last value counts, as in a script that appends one; but nothing of the command line is lost silently,
+ * and no training leaves out files that a person has named. */
+Test(options, that_are_given_again_are_told_and_lists_of_files_are_refused) {
+    gw_run_options options;
+    gw_err err;
+    const char *const twice[] = {"gpt",    "--updates", "4000",   "--steps=5", "--updates=5000",
+                                 "--data", "a.txt",     "--data", "a.txt",     "--steps",
+                                 "7",      NULL};
+    cr_assert(parse_words(&options, twice, &err), "%s", err.text);
+    cr_expect_str_eq(options.repeated, "--steps 7 (not 5), --updates 5000 (not 4000)");
+    cr_expect_eq(options.steps, 7);
+    gw_run_options_free(&options);
+    const char *const once[] = {"gpt",     "--join", "10.0.0.1:7117", "--join", "10.0.0.2:7117",
+                                "--seed",  "3",      "--seed",        "3",      "--quiet",
+                                "--quiet", NULL};
+    cr_assert(parse_words(&options, once, &err), "%s", err.text);
+    cr_expect_null(options.repeated, "%s", options.repeated);
+    cr_expect_eq(options.seed_count, 2);
+    gw_run_options_free(&options);
+    const char *const lists[] = {"gpt",    "--steps",     "5",      "--steps", "6",
+                                 "--data", "a.txt,b.txt", "--data", "c.txt",   NULL};
+    cr_assert_not(parse_words(&options, lists, &err));
+    cr_expect_eq(err.code, GW_E_USAGE);
+    cr_expect_str_eq(err.text, "--data is given twice, and several files are one argument: --data "
+                               "a.txt,b.txt,c.txt");
+}
+
 Test(options, the_name_is_the_hosts_without_its_domain) {
     gw_run_options o;
     gw_err err;

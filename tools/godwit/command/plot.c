@@ -19,6 +19,8 @@
 
 /* curves of at most so many points show each point */
 enum { FILES = 16, KEYS = 16, FEW = 60, BLOCK = 1 << 16 };
+/* bytes of a picture's name, which leave room for what its file is called until it is complete */
+enum { LONGEST_NAME = 200 };
 
 typedef struct arguments {
     const char *program;
@@ -33,8 +35,7 @@ enum { KEY_X = 256, KEY_Y, KEY_LOG, KEY_FROM, KEY_TO };
 
 static const struct argp_option plot_options[] = {
     {"output", 'o', "FILE", 0,
-     "The picture to write: .png or .svg (of loss.csv: loss.png here; of several files: loss-and-1-more.png)",
-     0},
+     "The picture to write: .png or .svg (of loss.csv: loss.png here; of a.csv and b.csv: a-and-b.png)", 0},
     {"x", KEY_X, "KEY", 0, "The horizontal axis: step, tokens, time, ... (step)", 0},
     {"y", KEY_Y, "KEY,..", 0,
      "The columns to draw (loss, val_loss and test_loss, or all that the job reports)", 0},
@@ -298,14 +299,42 @@ static bool draw(drawing *d, bool svg, gw_err *err) {
     return good;
 }
 
-/* Makes the name of a picture that has none, in the current folder, from that of the first file. The
- * caller frees it. */
-static char *name_picture(const arguments *a) {
-    const char *first = basename(a->files[0]), *dot = strrchr(first, '.');
-    int length = (int)(dot != NULL && dot > first ? dot - first : (ptrdiff_t)strlen(first));
-    char more[24] = "", *name;
-    if (a->file_count > 1) snprintf(more, sizeof more, "-and-%u-more", a->file_count - 1);
-    return asprintf(&name, "%.*s%s.png", length, first, more) >= 0 ? name : NULL;
+/* Writes the name of a metrics file without its ending; `folder`: behind the name of the folder that it is
+ * in. */
+static void put_name(const char *file, bool folder, FILE *out) {
+    const char *name = basename(file), *dot = strrchr(name, '.'), *end = name;
+    if (folder && name > file) {
+        const char *begin = --end;
+        while (begin > file && begin[-1] != '/') begin--;
+        if (begin < end) fprintf(out, "%.*s-", (int)(end - begin), begin);
+    }
+    fprintf(out, "%.*s", (int)(dot != NULL && dot > name ? dot - name : (ptrdiff_t)strlen(name)), name);
+}
+
+/* Makes the name of a picture that has none, in the current folder, from those of all files, so that it does
+ * not replace the picture of other ones. Files that are called alike are named with their folders. The caller
+ * frees it. */
+static char *name_picture(const arguments *a, gw_err *err) {
+    bool alike = false;
+    for (uint32_t f = 1; f < a->file_count; f++)
+        for (uint32_t i = 0; i < f; i++) alike |= strcmp(basename(a->files[i]), basename(a->files[f])) == 0;
+    char *name = NULL;
+    size_t length;
+    FILE *out = open_memstream(&name, &length);
+    for (uint32_t f = 0; out != NULL && f < a->file_count; f++) {
+        if (f > 0) fputs("-and-", out);
+        put_name(a->files[f], alike, out);
+    }
+    if (out != NULL) fputs(".png", out);
+    if (out == NULL || fclose(out) != 0) {
+        gw_fail(err, GW_E_NOMEM, "out of memory");
+        return NULL;
+    }
+    if (length <= LONGEST_NAME) return name;
+    gw_fail(err, GW_E_USAGE, "the names of %u files are too long for that of a picture: give one by --output",
+            a->file_count);
+    free(name);
+    return NULL;
 }
 
 static bool plot(const arguments *a, const char *output, gw_err *err) {
@@ -340,9 +369,9 @@ int gw_plot_main(int argc, char **argv) {
     gw_err err;
     if (gw_argp_parse(&argp, argc, argv, &a) != 0) return 2;
     gw_output_clean_on_signals();
-    char *named = a.output == NULL ? name_picture(&a) : NULL;
+    char *named = a.output == NULL ? name_picture(&a, &err) : NULL;
     const char *output = a.output != NULL ? a.output : named;
-    bool done = output != NULL ? plot(&a, output, &err) : gw_fail(&err, GW_E_NOMEM, "out of memory");
+    bool done = output != NULL && plot(&a, output, &err);
     free(named);
     if (done) return 0;
     return gw_command_fail(argv[0], &err);

@@ -1,5 +1,6 @@
 /* `godwit run` parses the options, opens the console and runs the node. */
 #include "core/base/assert.h"
+#include "core/base/log.h"
 #include "kernels/device/class.h"
 #include "kernels/jobs/gpt/gpt.h"
 #include "kernels/jobs/jobs.h"
@@ -78,6 +79,9 @@ int gw_run_main(int argc, char **argv) {
         return code;
     }
     if (gw_console_open(&options, &console, &err)) {
+        if (options.repeated != NULL)
+            gw_log(GW_WARN, "options", "of an option that is given again the last value counts: %s",
+                   options.repeated);
         if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
             gw_descriptors_check(options.peers, options.http != NULL, &err) && settle(&options, &err))
             code = gw_node_run(&options, &console);

@@ -495,6 +495,8 @@ typedef struct parser {
     gw_err *err;
     uint32_t job_count;       /* number of the job's options */
     const char **values;      /* values of the job's options, in their order; NULL = no value */
+    const char **given;       /* texts of the rows, then of the job's options, as given last; NULL = none */
+    const char **earlier;     /* the same: a text that was given before another one, and does not count */
     struct argp_option *argp; /* titles and rows, an empty entry, then the job's options and an empty entry */
     struct argp_option *job_argp;
     char **docs; /* help texts of `argp`; owned */
@@ -506,6 +508,8 @@ static void close_parser(parser *p) {
     free(p->docs);
     free(p->argp);
     free(p->values);
+    free(p->given);
+    free(p->earlier);
 }
 
 /* "HELP (DEFAULT)", without a full stop. */
@@ -571,16 +575,23 @@ static bool open_parser(parser *p, gw_run_options *options, gw_err *err) {
     p->argp = calloc(most, sizeof p->argp[0]);
     p->docs = calloc(most, sizeof p->docs[0]);
     p->values = calloc(p->job_count + 1, sizeof p->values[0]);
+    p->given = calloc(OPTIONS + p->job_count, sizeof p->given[0]);
+    p->earlier = calloc(OPTIONS + p->job_count, sizeof p->earlier[0]);
     options->given = calloc(OPTIONS + p->job_count + 1, sizeof options->given[0]);
-    if (p->argp == NULL || p->docs == NULL || p->values == NULL || options->given == NULL)
+    if (p->argp == NULL || p->docs == NULL || p->values == NULL || p->given == NULL || p->earlier == NULL ||
+        options->given == NULL)
         return gw_fail(err, GW_E_NOMEM, "out of memory");
     return add_rows(p) && (job == NULL || add_job(p, job));
+}
+
+static bool takes_files(const gw_option *option) {
+    return option->argument != NULL && strcmp(option->argument, "FILE,..") == 0;
 }
 
 /* Returns the name of the first option of the job that takes a list of files, or NULL. */
 static const char *files_option(const gw_job_type *job) {
     for (const gw_option *o = job != NULL ? job->options : NULL; o != NULL && o->name != NULL; o++)
-        if (o->argument != NULL && strcmp(o->argument, "FILE,..") == 0) return o->name;
+        if (takes_files(o)) return o->name;
     return NULL;
 }
 
@@ -605,6 +616,38 @@ static void note_given(gw_run_options *options, const char *name) {
     options->given[i] = name;
 }
 
+/* Notes the text of an option, the `number`-th of the rows and the job's options. */
+static void note_text(const parser *p, size_t number, const char *text) {
+    const char *before = p->given[number];
+    if (before != NULL && text != NULL && strcmp(before, text) != 0) p->earlier[number] = before;
+    p->given[number] = text;
+}
+
+/* Writes the options that were given again with another text into options->repeated: a script may append one
+ * to override what it was called with, but where a person does so, part of the command line is lost. Only the
+ * texts of --join add up. A second list of files is refused, since a training on the last list alone looks
+ * like one on all of them. */
+static bool tell_repeated(const parser *p) {
+    size_t length;
+    FILE *out = NULL;
+    for (size_t i = 0; i < OPTIONS + p->job_count; i++) {
+        const gw_option *own = i >= OPTIONS ? &p->options->job->options[i - OPTIONS] : NULL;
+        const char *name = own != NULL ? own->name : options_of_run[i].name;
+        if (p->earlier[i] == NULL || (own == NULL && options_of_run[i].take == take_join)) continue;
+        if (own != NULL && takes_files(own)) {
+            if (out != NULL) fclose(out);
+            return gw_fail(p->err, GW_E_USAGE,
+                           "--%s is given twice, and several files are one argument: --%s %.200s,%.200s",
+                           name, name, p->earlier[i], p->given[i]);
+        }
+        if (out == NULL) out = open_memstream(&p->options->repeated, &length);
+        GW_ASSERT_MEMORY(out != NULL);
+        fprintf(out, "%s--%s %s (not %s)", ftell(out) > 0 ? ", " : "", name, p->given[i], p->earlier[i]);
+    }
+    if (out != NULL) GW_ASSERT_MEMORY(fclose(out) == 0);
+    return true;
+}
+
 static error_t parse_run(int key, char *arg, struct argp_state *state) {
     parser *p = state->input;
     if (key == ARGP_KEY_INIT && p->job_count > 0) state->child_inputs[0] = p;
@@ -614,6 +657,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state) {
     if (key < RUN_KEY || key >= RUN_KEY + OPTIONS) return ARGP_ERR_UNKNOWN;
     const option_row *o = &options_of_run[key - RUN_KEY];
     if (o->identity) note_given(p->options, o->name);
+    note_text(p, (size_t)(key - RUN_KEY), arg);
     return o->take(o, arg, p->options, p->err) ? 0 : EINVAL;
 }
 
@@ -622,6 +666,7 @@ static error_t parse_job(int key, char *arg, struct argp_state *state) {
     if (key < JOB_KEY || key >= JOB_KEY + (int)p->job_count) return ARGP_ERR_UNKNOWN;
     p->values[key - JOB_KEY] = arg != NULL ? arg : "1";
     note_given(p->options, p->options->job->options[key - JOB_KEY].name);
+    note_text(p, OPTIONS + (size_t)(key - JOB_KEY), arg);
     return 0;
 }
 
@@ -788,8 +833,8 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
     good = good && open_parser(&p, options, err);
     /* The error of command lines that argp refuses by itself, and of those without a job. */
     if (good) *err = (gw_err){.code = GW_E_USAGE, .text = "the job comes first: godwit run JOB [OPTION...]"};
-    good = good && parse(argc, argv, job, &p) && options->job != NULL && take_program(&p, job, after) &&
-           keep_params(&p) && validate(options, err);
+    good = good && parse(argc, argv, job, &p) && options->job != NULL && tell_repeated(&p) &&
+           take_program(&p, job, after) && keep_params(&p) && validate(options, err);
     close_parser(&p);
     if (!good) gw_run_options_free(options);
     return good;
@@ -800,6 +845,7 @@ void gw_run_options_free(gw_run_options *options) {
     free(options->http);
     free(options->joined);
     free(options->given);
+    free(options->repeated);
     free(options->program_args);
     free(options->typed);
     free((void *)(uintptr_t)options->params.list);

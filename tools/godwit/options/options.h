@@ -25,6 +25,7 @@ typedef struct gw_run_options {
     const gw_job_type *job;  /* compiled in, or from a shared object that stays loaded */
     char code[GW_HASH_TEXT]; /* hash of the shared object's file; "" = compiled in */
     gw_params params;        /* the job's options that have a value; owned */
+    char *repeated;      /* "--seed 3 (not 2), ...": options given again with another value, or NULL; owned */
     const char **given;  /* names of the options given that are part of what the job is, and NULL; owned */
     char *program_args;  /* the value of --args with what followed "--"; NULL = none did; owned */
     const char *command; /* its name and its job, "godwit run gpt", for complaints; NULL = not known */
