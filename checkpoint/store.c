@@ -412,8 +412,8 @@ static bool read_in_place(gw_store *store, const char *path, reading *r, gw_err 
     char text[SHORT_DIGITS + 1];
     int fd = store->io->open(store->io, path, O_RDONLY, 0);
     if (fd < 0 && errno == ENOENT)
-        return gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: not in %s", short_name(r->name, text),
-                       store->dir);
+        return gw_fail(err, GW_E_NOTFOUND, "checkpoint/store: chunk %s: there is no %s",
+                       short_name(r->name, text), path);
     if (fd < 0) {
         gw_fail_errno(err, errno, "opening %s", path);
         return fail_chunk(err, r->name);

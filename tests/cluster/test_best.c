@@ -68,6 +68,18 @@ Test(best, is_the_same_bytes_whatever_dies_and_the_job_ends_at_one_step) {
     alone = lab_start(l, "alone", NULL, PATIENT);
     cr_expect_str_eq(lab_state(l, alone, "done"), right);
     cr_expect_not_null(lab_logged(alone, "nothing was left to compute. --patience 3 has ended it"));
+
+    /* Before it has a state, it shows what its directory has. */
+    char shown[80];
+    alone = lab_start(l, "alone", NULL, PATIENT " --join 127.0.0.1:1 --join-timeout 10m");
+    while (lab_logged(alone, "no seed answers yet") == NULL) lab_pump(l);
+    snprintf(shown, sizeof shown, "at step %llu, kept", (unsigned long long)best);
+    free(lab_wait_shown(l, alone, "", shown));
+    lab_signal(alone, SIGTERM);
+    cr_expect_eq(lab_end(l, alone), 0);
+    snprintf(shown, sizeof shown, " steps=0 state=- saved=%llu ", (unsigned long long)last);
+    const char *line = lab_text(lab_last(alone, "done"), "line");
+    cr_expect_not_null(strstr(line, shown), "%s", line);
     alone = &l->peers[0];
 
     /* The state is that of a run that ends there. */

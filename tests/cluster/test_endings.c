@@ -502,6 +502,10 @@ Test(endings, a_job_that_is_done_has_no_shards_of_a_step_more) {
     lab_close(l);
 }
 
+static void mount_disk(const char *disk, const char *size) {
+    if (mount("godwit-test", disk, "tmpfs", 0, size) != 0) cr_skip_test("no file system can be mounted here");
+}
+
 /* Who has no room for two checkpoints learns it at the start, and not at the first checkpoint of a run of
  * weeks. */
 Test(endings, a_disk_without_room_for_two_checkpoints_is_refused) {
@@ -509,14 +513,34 @@ Test(endings, a_disk_without_room_for_two_checkpoints_is_refused) {
     char disk[LAB_PATH + 8];
     snprintf(disk, sizeof disk, "%s/one", l->dir);
     cr_assert_eq(mkdir(disk, 0700), 0);
-    if (mount("godwit-test", disk, "tmpfs", 0, "size=3m") != 0)
-        cr_skip_test("no file system can be mounted here");
+    mount_disk(disk, "size=3m");
     lab_peer *peer = lab_start(l, "one", NULL, "synthetic --shard-ms 1 --steps 6 --state-bytes 2m");
     cr_expect_eq(lab_end(l, peer), 1);
     expect_stderr(peer, "of room left, and this peer's part of two checkpoints takes 4.2 MB");
     peer =
         lab_start(l, "one", NULL, "synthetic --shard-ms 1 --steps 6 --state-bytes 2m --checkpoint-every off");
     lab_state(l, peer, "done");
+    umount2(disk, MNT_DETACH);
+
+    /* A last state takes the room of an older checkpoint, so that counts; at the end nothing is left to write. */
+    mount_disk(disk, "size=5m");
+    const char *long_job = "synthetic --shard-ms 1 --steps 100000 --state-bytes 2m --checkpoint-every 1";
+    peer = lab_start(l, "one", NULL, long_job);
+    for (int i = 0; i < 2; i++) lab_wait_event(l, peer, "checkpoint");
+    lab_kill(l, peer);
+    peer = lab_start(l, "one", NULL, long_job);
+    lab_wait_event(l, peer, "resumed");
+    lab_signal(peer, SIGTERM);
+    cr_expect_eq(lab_end(l, peer), 0, "%s", peer->stderr_text);
+    umount2(disk, MNT_DETACH);
+    mount_disk(disk, "size=5m");
+    const char *job = "synthetic --shard-ms 1 --steps 6 --state-bytes 2m --checkpoint-every 2 --keep 1";
+    lab_state(l, lab_start(l, "one", NULL, job), "done");
+    char *fill = NULL;
+    cr_assert(asprintf(&fill, "dd if=/dev/zero of=%s/fill bs=64k count=28 2>/dev/null", disk) > 0);
+    cr_assert_eq(system(fill), 0);
+    free(fill);
+    lab_state(l, lab_start(l, "one", NULL, job), "done");
     umount2(disk, MNT_DETACH);
     lab_close(l);
 }

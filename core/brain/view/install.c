@@ -148,7 +148,7 @@ static void say_if_fresh(gw_peer *p, const gw_install *i) {
                     "this peer was started with --fresh, but goes on from the checkpoint of step %" PRIu64
                     ", as others were not: to begin anew, start all with --fresh",
                     i->step);
-    if (i->load == GW_LOAD_INIT && newest != NULL)
+    if (i->load == GW_LOAD_INIT && newest != NULL && !gw_peer_is_leader(p)) /* who has said why itself */
         gw_peer_say(p, GW_WARN,
                     "beginning at step 0, though the checkpoint of step %" PRIu64
                     " is here: not all of it is, or the leader was started with --fresh",

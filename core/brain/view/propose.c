@@ -605,6 +605,27 @@ static void found_too_few(gw_peer *p, uint32_t here) {
     p->view.too_few_ns = p->now;
 }
 
+/* Whether this peer expects no other, and neither its directory nor gossip knows of any. */
+static bool is_alone(const gw_peer *p) {
+    return p->config.peers == 1 && !p->config.joins && p->config.known_count == 0 &&
+           p->members.contact_count == 0 && !some_absent(p);
+}
+
+/* Tells that the view waits, as the plan's `text` says. */
+static void tell_plan_waits(gw_peer *p, const char *text, bool alone) {
+    if (!alone)
+        gw_peer_waits(p, "%s; waiting for them", text);
+    else if (p->config.first_step > 0)
+        gw_peer_waits(p, "%s, and no other peer has been met from this directory; waiting for one", text);
+    else
+        gw_peer_waits(
+            p,
+            "%s, and no other peer has been met from this directory: waiting %.0f s for one "
+            "(--resume-timeout), and then beginning without them. To go on from that step, end this "
+            "peer and put a copy of the chunks into its directory",
+            text, (double)p->config.resume_timeout_ns * 1e-9);
+}
+
 static void conclude(gw_peer *p) {
     gw_attempt *a = &p->view.attempt;
     if (gw_path_errors_halt(p)) return;
@@ -617,6 +638,7 @@ static void conclude(gw_peer *p) {
                              .some_absent = some_absent(p),
                              .some_may_come = !p->view.view_override &&
                                               (some_absent(p) || a->view.count < p->config.peers),
+                             .alone = is_alone(p),
                              .doubted = gw_set_of(a->view.count)};
     gw_install *i = calloc(1, sizeof *i);
     GW_ASSERT_MEMORY(i != NULL);
@@ -639,7 +661,7 @@ static void conclude(gw_peer *p) {
     if (answer == GW_REPAIR_WAIT) {
         gw_install_free(i);
         if (p->view.wait_since_ns == 0) p->view.wait_since_ns = p->now;
-        gw_peer_waits(p, "%s; waiting for them", text);
+        tell_plan_waits(p, text, rules.alone);
         a->deciding = true;
         propose_to_silent(p); /* sets the time of the next look */
         gw_agenda_set_patience(p, p->now + gw_peer_ms(p, GW_PATIENCE_MS));

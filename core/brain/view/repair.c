@@ -211,8 +211,8 @@ static bool lacks_chunks(const checkpoints *newest) {
            (complete == NULL || gw_inventory_is_after(newest->known, complete->epoch, complete->step));
 }
 
-static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle, char *text,
-                      size_t text_size) {
+static void tell_lack(const gw_repair_rules *rules, const checkpoints *newest, uint64_t otherwise,
+                      bool settle, char *text, size_t text_size) {
     unsigned long long known = newest->known->step,
                        from = newest->complete == NULL ? otherwise : newest->complete->step;
     if (settle)
@@ -220,9 +220,8 @@ static void tell_lack(const checkpoints *newest, uint64_t otherwise, bool settle
                  "checkpoint of step %llu is known, but nobody here has all of it: beginning at step %llu",
                  known, from);
     else
-        snprintf(text, text_size,
-                 "checkpoint of step %llu is known, but some of its chunks are on peers that are not here",
-                 known);
+        snprintf(text, text_size, "checkpoint of step %llu is known, but some of its chunks are %s", known,
+                 rules->alone ? "damaged or gone here" : "on peers that are not here");
 }
 
 /* Whether a voter has a checkpoint on record as the job's last state. The record comes from the leader of a
@@ -258,7 +257,7 @@ static gw_repair_answer answer_lack(const gw_repair_rules *rules, const gw_repor
                  (unsigned long long)known->step);
         return GW_REPAIR_OVER;
     }
-    tell_lack(newest, otherwise, settle, text, text_size);
+    tell_lack(rules, newest, otherwise, settle, text, text_size);
     return settle ? GW_REPAIR_READY : GW_REPAIR_WAIT;
 }
 
@@ -310,7 +309,7 @@ static gw_repair_answer lack_first(const gw_repair_rules *rules, const checkpoin
         snprintf(text, text_size, "no peer here has the checkpoint of step %llu from which the job goes on",
                  (unsigned long long)rules->first_step);
     else
-        tell_lack(newest, 0, false, text, text_size);
+        tell_lack(rules, newest, 0, false, text, text_size);
     return GW_REPAIR_WAIT;
 }
 

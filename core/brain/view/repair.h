@@ -17,6 +17,7 @@ typedef struct gw_repair_rules {
     gw_set doubted;     /* ranks whose accumulators may hold wrong contributions; size 0 = none */
     bool some_absent;   /* a member of a view that this one follows is not among the voters */
     bool some_may_come; /* a peer whose disk may have what the voters' disks lack is not among the voters */
+    bool alone;         /* the only voter has never met another peer, which texts for people take up */
 } gw_repair_rules;
 
 typedef enum gw_repair_answer {

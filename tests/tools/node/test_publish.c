@@ -1,4 +1,5 @@
 /* The checkpoints and the speed that a peer shows, and what it costs to show that a peer died. */
+#include "scratch.h"
 #include "tools/godwit/node/publish.h"
 
 #include <criterion/criterion.h>
@@ -12,15 +13,20 @@ static gw_device device = {.layout = &layout};
 static gw_console console;
 static gw_engine engine = {.device = &device};
 static gw_network network;
+static gw_node_job opened_job;
+static gw_store *store;
 static gw_publisher *publisher;
 
 static void setup(void) {
     gw_err err;
     const gw_run_options quiet = {.quiet = true};
-    const gw_saver_options options = {.device = &device, .job_name = "test"};
+    scratch_open();
+    cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
+    const gw_saver_options options = {.store = store, .device = &device, .job_name = "test"};
     publisher = calloc(1, sizeof *publisher);
     cr_assert_not_null(publisher);
-    publisher->of = (gw_published){.console = &console, .engine = &engine, .network = &network};
+    publisher->of =
+        (gw_published){.console = &console, .engine = &engine, .network = &network, .job = &opened_job};
     cr_assert(gw_console_open(&quiet, &console, &err), "%s", err.text);
     engine.saver = gw_saver_open(&options, &err);
     cr_assert_not_null(engine.saver, "%s", err.text);
@@ -28,6 +34,8 @@ static void setup(void) {
 
 static void teardown(void) {
     gw_saver_close(engine.saver);
+    gw_store_close(store);
+    scratch_close();
     gw_console_close(&console);
     free(publisher);
 }
@@ -108,7 +116,7 @@ Test(publish, of_a_checkpoint_of_an_earlier_life_is_shown_what_was_found) {
                             {.step = 5, .root = {{5}}, .chunks = gw_set_of(CHUNKS)}};
     gw_set_add(&found[0].chunks, 1);
     gw_set_add(&found[0].chunks, 4);
-    gw_publish_inventory(publisher, found, 2);
+    gw_publish_found(publisher, &(gw_found){.list = found, .count = 2});
     save(20, 5, false);
     complete(10);
     expect_shown(0, 10, 2);
@@ -122,7 +130,7 @@ Test(publish, of_a_checkpoint_of_an_earlier_life_is_shown_what_was_found) {
 Test(publish, what_was_found_whole_is_complete_whoever_says_so) {
     gw_inventory found = {.step = 10, .root = {{10}}, .chunks = gw_set_of(CHUNKS)};
     for (uint32_t i = 0; i < CHUNKS; i++) gw_set_add(&found.chunks, i);
-    gw_publish_inventory(publisher, &found, 1);
+    gw_publish_found(publisher, &(gw_found){.list = &found, .count = 1});
     expect_shown(0, 10, CHUNKS);
     cr_expect(is_complete(0));
     gw_set_free(&found.chunks);

@@ -225,15 +225,19 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
     p->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
 }
 
-void gw_publish_inventory(gw_publisher *p, const gw_inventory *list, uint32_t count) {
+void gw_publish_found(gw_publisher *p, const gw_found *found) {
     gw_shown_checkpoints *shown = &p->checkpoints;
-    for (uint32_t i = 0; i < count && shown->count < GW_SNAPSHOT_CHECKPOINTS; i++)
+    for (uint32_t i = 0; i < found->count && shown->count < GW_SNAPSHOT_CHECKPOINTS; i++) {
+        const gw_inventory *one = &found->list[i];
         shown->list[shown->count++] =
-            (gw_snapshot_checkpoint){.step = list[i].step,
-                                     .root = list[i].root,
-                                     .complete = gw_set_count(&list[i].chunks) == list[i].chunks.size,
-                                     .chunks = list[i].chunks.size,
-                                     .held = gw_set_count(&list[i].chunks)};
+            (gw_snapshot_checkpoint){.step = one->step,
+                                     .root = one->root,
+                                     .complete = gw_set_count(&one->chunks) == one->chunks.size,
+                                     .chunks = one->chunks.size,
+                                     .held = gw_set_count(&one->chunks)};
+    }
+    if (found->count > 0 && strcmp(found->newest.best_by, p->of.job->best.by) == 0)
+        shown->best = found->newest.best;
 }
 
 void gw_publish_retained(gw_publisher *p, const gw_action *action) {
@@ -493,7 +497,7 @@ static uint64_t fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
     s->disk_fails = !status.disk_writable || gw_progress_lookup_hangs(p->of.progress);
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
-    s->best = status.best;
+    s->best = status.has_state ? status.best : p->checkpoints.best; /* until a state is loaded */
     s->no_state = !status.has_state;
     s->loading_step = status.loading_step;
     fill_checkpoints(p, &status, s);
@@ -721,7 +725,8 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
                           .steps = status.committed_step,
                           .has_state = !gw_hash_equal(&result->root, &none),
                           .state = result->root,
-                          .saved_step = status.checkpoint_step,
+                          .saved_step = status.checkpoint_step != UINT64_MAX ? status.checkpoint_step
+                                                                             : status.whole_step,
                           .summary = summary,
                           .peers = p->steps.members ? p->steps.members : members,
                           .repaired = status.shards_repaired,

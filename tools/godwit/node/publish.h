@@ -65,6 +65,7 @@ enum { GW_SHOWN_AGES = 16 };
 typedef struct gw_shown_checkpoints {
     gw_snapshot_checkpoint list[GW_SNAPSHOT_CHECKPOINTS]; /* newest first */
     uint32_t count;
+    gw_best best;                        /* what the newest checkpoint at the start says of the best state */
     gw_shown_save saves[GW_SHOWN_SAVES]; /* newest first: one may become complete when the next has begun */
     uint32_t save_count;
     uint64_t save_ns; /* time of the first SAVE of a checkpoint that is not complete; 0 = none */
@@ -136,7 +137,7 @@ void gw_publish_retained(gw_publisher *publisher, const gw_action *action);
 void gw_publish_mail(gw_publisher *publisher, gw_mail *mail, uint32_t members);
 /* A peer has other bits of a chunk than it should have: shown and logged. */
 void gw_publish_corruption(gw_publisher *publisher, const gw_peer_id *peer, const char *evidence);
-/* The checkpoints that are on this peer's disk at the start. */
-void gw_publish_inventory(gw_publisher *publisher, const gw_inventory *list, uint32_t count);
+/* What is on this peer's disk at the start. */
+void gw_publish_found(gw_publisher *publisher, const gw_found *found);
 
 #endif

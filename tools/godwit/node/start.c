@@ -484,11 +484,16 @@ static void log_deaths(const gw_shard_death *deaths, uint32_t count) {
            last->shard, more, (unsigned long long)last->step, GW_POISON_DEATHS);
 }
 
+/* Whether the last state of the job is here, so that nothing is left to write. */
+static bool has_end(const gw_node *node, const gw_found *found) {
+    return found->whole != NULL && (found->whole->ended || found->whole->step >= node->job.steps);
+}
+
 /* Refuses a disk that has no room for this peer's part of two checkpoints (of one where it has one
  * already, or only the last state is saved): a run of weeks should not find out at its first checkpoint.
- * Tells how much is written. `found` checkpoints of the job are here. */
-static bool check_room(const gw_node *node, uint32_t found, gw_err *err) {
-    bool resumes = found > 0;
+ * The room of the job's older checkpoints counts, as the last state takes it. Tells how much is written. */
+static bool check_room(const gw_node *node, const gw_found *found, gw_err *err) {
+    bool resumes = found->count > 0;
     const gw_run_options *options = node->options;
     const gw_directory *directory = &node->self.directory;
     struct statvfs disk;
@@ -499,9 +504,10 @@ static bool check_room(const gw_node *node, uint32_t found, gw_err *err) {
     uint64_t image = node->engine.device->layout->image_bytes;
     uint64_t part = copies == peers ? image : image / peers * copies + GW_CHUNK_BYTES;
     bool last_only = options->checkpoint_steps == 0 && options->checkpoint_ns == 0;
-    uint64_t needed = part * (resumes || last_only ? 1 : 2), left = disk.f_bavail * disk.f_frsize;
+    uint64_t needed = has_end(node, found) ? 0 : part * (resumes || last_only ? 1 : 2);
+    uint64_t left = disk.f_bavail * disk.f_frsize;
     char of_needed[GW_BYTES_TEXT], of_left[GW_BYTES_TEXT], every[64] = "at the end only";
-    if (left < needed)
+    if (left + found->older_bytes < needed)
         return gw_fail(
             err, GW_E_IO,
             "%s has %s of room left, and this peer's part of %s takes %s: make room there, or name "
@@ -515,9 +521,9 @@ static bool check_room(const gw_node *node, uint32_t found, gw_err *err) {
         snprintf(every, sizeof every, "every %g s and at the end", (double)options->checkpoint_ns * 1e-9);
     /* The one that is being written stands beside those that are kept, of which some may be here already. */
     uint64_t most = part * (last_only ? 1 : (uint64_t)options->keep + 1);
-    uint64_t here = part * (found < options->keep ? found : options->keep);
+    uint64_t here = part * (found->count < options->keep ? found->count : options->keep);
     gw_events_storage(node->console->events, every, part, most, directory->path, left,
-                      left < (most > here ? most - here : part));
+                      needed > 0 && left < (most > here ? most - here : part));
     return true;
 }
 
@@ -533,24 +539,34 @@ static void tell_addresses(const gw_node *node, const gw_peer_config *config) {
     if (text[0] != '\0') gw_log(GW_INFO, "node", "others reach this peer at %s", text);
 }
 
+/* Warns of a checkpoint of which a chunk is damaged or gone, where nobody can bring it: with other peers it is
+ * usual that each has a part, and the others are asked. */
+static void warn_of_lack(const gw_node *node, const gw_peer_config *config, const gw_found *found) {
+    bool alone = config->known_count == 0 && !config->joins && config->peers == 1;
+    if (!alone || found->lack[0] == '\0') return;
+    char from[60] = "no whole one is here";
+    if (found->whole != NULL)
+        snprintf(from, sizeof from, "the newest that is whole is that of step %" PRIu64, found->whole->step);
+    gw_log(GW_WARN, "checkpoint", "%s; %s, and no other peer of this job has been met from %s", found->lack,
+           from, node->self.directory.path);
+}
+
 static bool open_brain(gw_node *node, gw_err *err) {
     gw_peer_config config;
     fill_config(node, &config);
     tell_addresses(node, &config);
     void *record;
     size_t length;
-    gw_inventory *inventory = NULL;
-    gw_manifest other = {0};
-    uint32_t inventory_count = 0;
+    gw_found found = {0};
     if (!gw_recorder_read(&node->recorder, &record, &length, err)) return false;
     bool good = gw_node_job_import(&node->job, node->store, err);
-    good = good && (node->options->fresh ||
-                    gw_inventory_load(node->store, &node->job.id, node->engine.device->layout->image_bytes,
-                                      &inventory, &inventory_count, &config.orphans, &other, err));
-    good = good && gw_node_job_begin(&node->job, &node->self.directory,
-                                     other.job_name[0] != '\0' ? &other : NULL, err);
-    gw_manifest_free(&other);
-    good = good && check_room(node, inventory_count, err);
+    good = good &&
+           (node->options->fresh ||
+            gw_found_load(node->store, &node->job.id, node->engine.device->layout->image_bytes, &found, err));
+    bool others_only = found.count == 0 && found.newest.job_name[0] != '\0';
+    good =
+        good && gw_node_job_begin(&node->job, &node->self.directory, others_only ? &found.newest : NULL, err);
+    good = good && check_room(node, &found, err);
     gw_shard_death *deaths = NULL;
     good = good && gw_recorder_open_claims(&node->recorder, &config.id, config.incarnation.boot,
                                            node->options->workers, &deaths, &config.fell_count, err);
@@ -559,13 +575,15 @@ static bool open_brain(gw_node *node, gw_err *err) {
         config.fell = deaths;
         config.record = record;
         config.record_length = length;
-        config.inventory = inventory;
-        config.inventory_count = inventory_count;
+        config.inventory = found.list;
+        config.inventory_count = found.count;
+        config.orphans = found.orphans;
+        warn_of_lack(node, &config, &found);
         node->brain.peer = gw_peer_create(&config, err);
         node->remembering.brain = node->publisher.of.brain = node->brain.peer;
-        gw_publish_inventory(&node->publisher, inventory, inventory_count);
+        gw_publish_found(&node->publisher, &found);
     }
-    gw_inventory_free(inventory, inventory_count);
+    gw_found_free(&found);
     free(deaths);
     free(record);
     return node->brain.peer != NULL;

@@ -7,6 +7,7 @@
 #include "core/os/clock.h"
 #include "core/state/chunk.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,17 +273,23 @@ uint64_t gw_saver_written(gw_saver *saver) {
 
 /* What is on disk at the start. */
 
-/* The chunks of a checkpoint that are here. Quarantined chunks are read: they may be sound after all. */
-static bool chunks_here(gw_store *store, const gw_manifest *manifest, gw_set *found, gw_err *err) {
+/* The chunks of a checkpoint that are here. Quarantined chunks are read: they may be sound after all. *why
+ * tells what is wrong with the first one that is not, if there is one. */
+static bool chunks_here(gw_store *store, const gw_manifest *manifest, gw_set *found, gw_err *why,
+                        gw_err *err) {
     uint8_t *bytes = malloc(gw_chunk_room(manifest->state_bytes));
     if (bytes == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for a chunk of a checkpoint");
     gw_set here = gw_set_of(manifest->chunk_count);
+    bool any = false;
     for (uint32_t i = 0; i < manifest->chunk_count; i++) {
         const gw_hash *name = &manifest->chunks[i];
         uint32_t length = gw_chunk_length(manifest->state_bytes, i);
-        gw_err why;
-        if (gw_store_has(store, name, length) || gw_store_read(store, name, bytes, length, &why))
+        gw_err other;
+        if (gw_store_has(store, name, length) ||
+            gw_store_read(store, name, bytes, length, any ? &other : why))
             gw_set_add(&here, i);
+        else
+            any = true;
     }
     free(bytes);
     *found = here;
@@ -307,21 +314,53 @@ static bool has_orphans(gw_store *store, const gw_catalog *catalog) {
     return any;
 }
 
-bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, bool *orphans, gw_manifest *other, gw_err *err) {
-    gw_catalog catalog;
-    if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
-    *orphans = has_orphans(store, &catalog);
-    for (uint32_t i = 0; i < catalog.bad_count; i++)
-        gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
-    *count = 0;
-    *list = calloc(catalog.good_count ? catalog.good_count : 1, sizeof **list);
-    GW_ASSERT_MEMORY(*list != NULL);
-    bool good = true;
-    for (uint32_t i = 0; i < catalog.good_count && good; i++) {
-        const gw_manifest *manifest = &catalog.good[i];
+/* A chunk of a manifest, for gw_found.older_bytes. */
+typedef struct named_chunk {
+    gw_hash name;
+    uint32_t bytes; /* on this disk, of a checkpoint that may give way; 0: it stays */
+} named_chunk;
+
+/* By name, and of one name those that stay first. */
+static int compare_chunks(const void *a, const void *b) {
+    const named_chunk *one = a, *other = b;
+    int order = memcmp(&one->name, &other->name, sizeof one->name);
+    return order != 0 ? order : (one->bytes > other->bytes) - (one->bytes < other->bytes);
+}
+
+/* Counts the bytes that would be free without the checkpoints before the newest whole one. `own` has the
+ * entry of each manifest of the catalog in found->list, or NULL. */
+static void count_older(gw_found *found, const gw_catalog *catalog, const gw_inventory *const *own) {
+    size_t most = 0, count = 0;
+    for (uint32_t i = 0; i < catalog->good_count; i++) most += catalog->good[i].chunk_count;
+    named_chunk *chunks = malloc(most ? most * sizeof *chunks : 1);
+    GW_ASSERT_MEMORY(chunks != NULL);
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
+        bool older = found->whole != NULL && own[i] != NULL && own[i]->step < found->whole->step &&
+                     !gw_hash_equal(&manifest->root, &found->newest.best.kept.root);
+        for (uint32_t k = 0; k < manifest->chunk_count; k++) {
+            bool goes = older && gw_set_has(&own[i]->chunks, k);
+            chunks[count++] = (named_chunk){.name = manifest->chunks[k],
+                                            .bytes = goes ? gw_chunk_length(manifest->state_bytes, k) : 0};
+        }
+    }
+    qsort(chunks, count, sizeof *chunks, compare_chunks);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || !gw_hash_equal(&chunks[i].name, &chunks[i - 1].name))
+            found->older_bytes += chunks[i].bytes;
+    free(chunks);
+}
+
+/* Lists the checkpoints of the job, and notes the newest and the newest whole one. Returns the index of the
+ * newest in the catalog, or that of the newest of another job. */
+static bool list_checkpoints(gw_store *store, const gw_catalog *catalog, const gw_hash *job_id,
+                             uint64_t state_bytes, gw_found *found, const gw_inventory **own,
+                             uint32_t *newest, gw_err *err) {
+    *newest = 0;
+    for (uint32_t i = 0; i < catalog->good_count; i++) {
+        const gw_manifest *manifest = &catalog->good[i];
         if (!gw_hash_equal(&manifest->job_id, job_id) || manifest->state_bytes != state_bytes) continue;
-        gw_inventory *one = &(*list)[(*count)++];
+        gw_inventory *one = &found->list[found->count];
         *one = (gw_inventory){
             .epoch = manifest->epoch,
             .step = manifest->step,
@@ -329,17 +368,52 @@ bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_by
             .fingerprint = manifest->fingerprint,
             .ended = manifest->ended,
         };
-        good = chunks_here(store, manifest, &one->chunks, err);
+        gw_err why;
+        if (!chunks_here(store, manifest, &one->chunks, &why, err)) return false;
+        own[i] = one;
+        found->count++;
+        uint32_t lacks = manifest->chunk_count - gw_set_count(&one->chunks);
+        if (lacks == 0 && (found->whole == NULL || gw_inventory_is_newer(one, found->whole)))
+            found->whole = one;
+        if (found->count > 1 && !gw_inventory_is_newer(one, own[*newest])) continue;
+        *newest = i;
+        found->lack[0] = '\0';
+        if (lacks > 0)
+            snprintf(found->lack, sizeof found->lack,
+                     "the checkpoint of step %" PRIu64 " lacks %" PRIu32 " of %" PRIu32
+                     " chunks here (%.200s)",
+                     one->step, lacks, manifest->chunk_count, why.text);
     }
-    if (*count == 0 && catalog.good_count > 0) {
-        *other = catalog.good[0];
-        catalog.good[0] = (gw_manifest){0};
+    return true;
+}
+
+bool gw_found_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_found *found,
+                   gw_err *err) {
+    gw_catalog catalog;
+    *found = (gw_found){0};
+    if (!gw_catalog_load(gw_store_io(store), gw_store_dir(store), &catalog, err)) return false;
+    found->orphans = has_orphans(store, &catalog);
+    for (uint32_t i = 0; i < catalog.bad_count; i++)
+        gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
+    found->list = calloc((size_t)catalog.good_count + 1, sizeof *found->list);
+    const gw_inventory **own = calloc((size_t)catalog.good_count + 1, sizeof *own);
+    GW_ASSERT_MEMORY(found->list != NULL && own != NULL);
+    uint32_t newest;
+    bool good = list_checkpoints(store, &catalog, job_id, state_bytes, found, own, &newest, err);
+    if (good && catalog.good_count > 0) {
+        gw_manifest *moved = &catalog.good[newest];
+        found->newest = *moved;
+        count_older(found, &catalog, own);
+        *moved = (gw_manifest){0};
     }
+    free(own);
     gw_catalog_free(&catalog);
     return good;
 }
 
-void gw_inventory_free(gw_inventory *list, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) gw_set_free(&list[i].chunks);
-    free(list);
+void gw_found_free(gw_found *found) {
+    for (uint32_t i = 0; i < found->count; i++) gw_set_free(&found->list[i].chunks);
+    free(found->list);
+    gw_manifest_free(&found->newest);
+    *found = (gw_found){0};
 }

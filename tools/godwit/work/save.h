@@ -49,12 +49,25 @@ uint64_t gw_saver_moved(gw_saver *saver);
 /* Any thread: bytes of chunks written to disk since the start. */
 uint64_t gw_saver_written(gw_saver *saver);
 
-/* Lists the checkpoints of this job on disk, newest first, for gw_peer_config; gw_inventory_free frees. A
- * damaged manifest is logged and left out. *orphans: there are chunks that no manifest names, of whatever
- * job. *other: the newest of another job, where there is none of this one (job_name empty: none either);
- * gw_manifest_free frees. */
-bool gw_inventory_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_inventory **list,
-                       uint32_t *count, bool *orphans, gw_manifest *other, gw_err *err);
-void gw_inventory_free(gw_inventory *list, uint32_t count);
+enum { GW_LACK_TEXT = 320 };
+
+/* What a directory has of a job at the start. */
+typedef struct gw_found {
+    gw_inventory *list; /* the job's checkpoints, newest first, as gw_peer_config has them */
+    uint32_t count;
+    bool orphans;       /* there are chunks that no manifest names, of whatever job */
+    gw_manifest newest; /* of this job, or where it has none, of another one; job_name empty: of none */
+    const gw_inventory *whole; /* the newest of `list` whose chunks are all here; NULL: there is none */
+    /* Bytes of chunks that only checkpoints before `whole` need, the best one left out: a last state takes
+     * their room where there is no other. */
+    uint64_t older_bytes;
+    char lack[GW_LACK_TEXT]; /* the chunks that the newest checkpoint lacks here, in words; "": none */
+} gw_found;
+
+/* Looks for the checkpoints of this job on disk. A damaged manifest is logged and left out. gw_found_free
+ * frees what was found, also after a failure. */
+bool gw_found_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes, gw_found *found,
+                   gw_err *err);
+void gw_found_free(gw_found *found);
 
 #endif

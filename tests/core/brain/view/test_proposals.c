@@ -479,3 +479,35 @@ Test(peer_proposals, who_must_list_more_views_than_a_proposal_holds_says_so) {
                  0, "%s", f.peers[0].said);
     flock_close(&f);
 }
+
+/* The newest checkpoint of the first peer lacks chunks, of which it has never had all, or which are damaged. */
+static void run_without_chunks(flock *f, bool met_another) {
+    flock_open(f, 2, 1, 20, GW_QUORUM_ANY);
+    flock_peer *p = &f->peers[0];
+    p->saved_step = 8;
+    p->saved_root = (gw_hash){{9}};
+    p->saved_chunks = gw_set_of(FLOCK_CHUNKS);
+    gw_set_add(&p->saved_chunks, 0);
+    p->config.known_count = met_another;
+    p->config.known[0] = f->peers[1].config.addrs[0];
+    flock_start(f, 0);
+    cr_assert(flock_run(f, NULL, MOST_EVENTS));
+    flock_expect_done(f, 1);
+    cr_expect_eq(flock_said(f, 0, "nobody here has all of it: beginning at step 0"), 1, "%s", p->said);
+}
+
+/* It leads itself: nobody else can have been started with --fresh. */
+Test(peer_proposals, who_has_met_nobody_does_not_say_that_it_waits_for_those_who_have_the_chunks) {
+    flock f;
+    run_without_chunks(&f, false);
+    cr_expect_gt(flock_said(&f, 0,
+                            "step 8 is known, but some of its chunks are damaged or gone here, and no other "
+                            "peer has been met from this directory: waiting 20 s for one"),
+                 0, "%s", f.peers[0].said);
+    cr_expect_eq(flock_said(&f, 0, "--fresh"), 0, "%s", f.peers[0].said);
+    flock_close(&f);
+    run_without_chunks(&f, true);
+    cr_expect_gt(flock_said(&f, 0, "are on peers that are not here; waiting for them"), 0, "%s",
+                 f.peers[0].said);
+    flock_close(&f);
+}
