@@ -19,6 +19,7 @@ struct gw_metrics {
     atomic_uint waiting;
     atomic_ullong left_out; /* rows left out since the last row that was written */
     uint64_t last;          /* step of the last row that the file had at the beginning; 0: none */
+    uint64_t first_step;    /* the job goes on from this step; 0: it begins itself */
     /* Used by the helper's thread only, while rows cannot be written. */
     uint64_t warn_ns; /* when the next warning is due */
     uint64_t wait_ns; /* from the last warning to it */
@@ -48,6 +49,7 @@ bool gw_metrics_begin(gw_metrics *metrics, const char *job, uint64_t first_step,
     if (!gw_metrics_file_begin(&metrics->file, job, first_step, fresh, err))
         return gw_fail_in(err, "--metrics");
     metrics->last = metrics->file.last;
+    metrics->first_step = first_step;
     return true;
 }
 
@@ -81,12 +83,12 @@ static void write_row(void *context) {
     task *t = context;
     gw_metrics *metrics = t->metrics;
     gw_err err;
-    uint64_t last = metrics->file.last;
-    if (last > 0 && t->row.step > last + 1 && atomic_load(&metrics->left_out) == 0)
+    uint64_t last = metrics->file.last > metrics->first_step ? metrics->file.last : metrics->first_step;
+    if (t->row.step > last + 1 && atomic_load(&metrics->left_out) == 0)
         gw_log(GW_INFO, "metrics",
                "%s has no rows of the steps %" PRIu64 " to %" PRIu64
-               ": this peer did not make them, and the others do not remember them. The --metrics file of a "
-               "peer that ran meanwhile has them",
+               ": they were not made while this peer wrote the file, and no other peer remembers them. The "
+               "--metrics file of a peer that made them has them",
                metrics->file.path, last + 1, t->row.step - 1);
     if (!gw_metrics_file_add(&metrics->file, &t->row, &err)) {
         warn_of_loss(metrics, atomic_fetch_add(&metrics->left_out, 1) + 1, err.text);

@@ -327,19 +327,20 @@ static int compare_chunks(const void *a, const void *b) {
     return order != 0 ? order : (one->bytes > other->bytes) - (one->bytes < other->bytes);
 }
 
-/* Counts the bytes that would be free without the checkpoints before the newest whole one. `own` has the
- * entry of each manifest of the catalog in found->list, or NULL. */
-static void count_older(gw_found *found, const gw_catalog *catalog, const gw_inventory *const *own) {
+/* Counts the bytes that would be free without the checkpoints before the newest whole one. `listed` has the
+ * place of each manifest of the catalog in found->list, from 1 on; 0: it is not there. */
+static void count_older(gw_found *found, const gw_catalog *catalog, const uint32_t *listed) {
     size_t most = 0, count = 0;
     for (uint32_t i = 0; i < catalog->good_count; i++) most += catalog->good[i].chunk_count;
     named_chunk *chunks = malloc(most ? most * sizeof *chunks : 1);
     GW_ASSERT_MEMORY(chunks != NULL);
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
-        bool older = found->whole != NULL && own[i] != NULL && own[i]->step < found->whole->step &&
+        const gw_inventory *own = listed[i] > 0 ? &found->list[listed[i] - 1] : NULL;
+        bool older = found->whole != NULL && own != NULL && own->step < found->whole->step &&
                      !gw_hash_equal(&manifest->root, &found->newest.best.kept.root);
         for (uint32_t k = 0; k < manifest->chunk_count; k++) {
-            bool goes = older && gw_set_has(&own[i]->chunks, k);
+            bool goes = older && gw_set_has(&own->chunks, k);
             chunks[count++] = (named_chunk){.name = manifest->chunks[k],
                                             .bytes = goes ? gw_chunk_length(manifest->state_bytes, k) : 0};
         }
@@ -351,11 +352,11 @@ static void count_older(gw_found *found, const gw_catalog *catalog, const gw_inv
     free(chunks);
 }
 
-/* Lists the checkpoints of the job, and notes the newest and the newest whole one. Returns the index of the
- * newest in the catalog, or that of the newest of another job. */
+/* Lists the checkpoints of the job, and notes the newest whole one. *newest: the index in the catalog of the
+ * newest one, or where there is none, of the newest of another job. */
 static bool list_checkpoints(gw_store *store, const gw_catalog *catalog, const gw_hash *job_id,
-                             uint64_t state_bytes, gw_found *found, const gw_inventory **own,
-                             uint32_t *newest, gw_err *err) {
+                             uint64_t state_bytes, gw_found *found, uint32_t *listed, uint32_t *newest,
+                             gw_err *err) {
     *newest = 0;
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *manifest = &catalog->good[i];
@@ -370,12 +371,11 @@ static bool list_checkpoints(gw_store *store, const gw_catalog *catalog, const g
         };
         gw_err why;
         if (!chunks_here(store, manifest, &one->chunks, &why, err)) return false;
-        own[i] = one;
-        found->count++;
+        listed[i] = ++found->count;
         uint32_t lacks = manifest->chunk_count - gw_set_count(&one->chunks);
         if (lacks == 0 && (found->whole == NULL || gw_inventory_is_newer(one, found->whole)))
             found->whole = one;
-        if (found->count > 1 && !gw_inventory_is_newer(one, own[*newest])) continue;
+        if (found->count > 1 && !gw_inventory_is_newer(one, &found->list[listed[*newest] - 1])) continue;
         *newest = i;
         found->lack[0] = '\0';
         if (lacks > 0)
@@ -396,17 +396,17 @@ bool gw_found_load(gw_store *store, const gw_hash *job_id, uint64_t state_bytes,
     for (uint32_t i = 0; i < catalog.bad_count; i++)
         gw_log(GW_WARN, "checkpoint", "%s", catalog.bad[i].err.text);
     found->list = calloc((size_t)catalog.good_count + 1, sizeof *found->list);
-    const gw_inventory **own = calloc((size_t)catalog.good_count + 1, sizeof *own);
-    GW_ASSERT_MEMORY(found->list != NULL && own != NULL);
+    uint32_t *listed = calloc((size_t)catalog.good_count + 1, sizeof *listed);
+    GW_ASSERT_MEMORY(found->list != NULL && listed != NULL);
     uint32_t newest;
-    bool good = list_checkpoints(store, &catalog, job_id, state_bytes, found, own, &newest, err);
+    bool good = list_checkpoints(store, &catalog, job_id, state_bytes, found, listed, &newest, err);
     if (good && catalog.good_count > 0) {
         gw_manifest *moved = &catalog.good[newest];
         found->newest = *moved;
-        count_older(found, &catalog, own);
+        count_older(found, &catalog, listed);
         *moved = (gw_manifest){0};
     }
-    free(own);
+    free(listed);
     gw_catalog_free(&catalog);
     return good;
 }
