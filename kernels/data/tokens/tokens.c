@@ -330,8 +330,8 @@ static const gw_token_file *file_of(const gw_tokens *tokens, uint64_t window) {
     return &tokens->files[low];
 }
 
-bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
-                      gw_err *err) {
+static bool read_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
+                        gw_err *err) {
     GW_ASSERT(window < tokens->windows);
     const gw_token_file *file = file_of(tokens, window);
     uint64_t first = (window - file->first_window) * tokens->context;
@@ -357,4 +357,19 @@ bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs
                            (unsigned long long)(first + i), token, tokens->largest);
     }
     return true;
+}
+
+bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
+                      gw_err *err) {
+    gw_err why;
+    if (read_window(tokens, window, inputs, targets, &why)) return true;
+    if (why.code != GW_E_CORRUPT) {
+        *err = why;
+        return false;
+    }
+    return gw_fail(
+        err, why.code,
+        "%s. Put back what it held, and the same command goes on from the last checkpoint; or give "
+        "--continue as well, which goes on with what it holds now",
+        why.text);
 }

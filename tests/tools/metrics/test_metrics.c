@@ -454,8 +454,8 @@ Test(metrics, a_full_disk_is_told_at_once_and_in_the_end_and_ends_nothing) {
     gw_metrics_add(NULL, NULL); /* a run without --metrics */
 }
 
-/* Of the steps of which a peer has no rows, as it came later, its file would look like that of a job that began
- * there. A job that goes on from another one's state begins with the step after that. */
+/* The file of a peer that came later would look like that of a job that began there. A job that goes on from
+ * another one's state begins with the step after that. */
 Test(metrics, rows_that_nobody_remembers_are_told_also_before_the_first_one) {
     gw_err err;
     gw_log_set_sink(sink, NULL);

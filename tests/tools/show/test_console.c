@@ -328,7 +328,9 @@ Test(events, what_is_told_is_one_line_without_escapes) {
         gw_events_view(events, &alone, &peer, 20, "the final state is not saved yet", 0);
     gw_events_view(events, &alone, &peer, 20, "another cause", 0);
     gw_events_done(events, &(gw_event_done){.outcome = "left", .job = "digits", .steps = 9, .saved_step = 8});
-    gw_events_done(events, &(gw_event_done){.outcome = "failed", .job = "digits", .text = "told\n\033[2J"});
+    gw_events_done(
+        events,
+        &(gw_event_done){.outcome = "failed", .job = "digits", .text = "told\n\033[2J", .saved_step = 7});
     gw_events_close(events);
     cr_assert(gw_display_close(display));
     cr_assert_gt(pread(STDOUT_FILENO, text, sizeof text - 1, 0), 0);
@@ -344,6 +346,7 @@ Test(events, what_is_told_is_one_line_without_escapes) {
     cr_expect(first != NULL && strstr(first + 1, "(the final state") == NULL, "%s", text);
     cr_expect_not_null(strstr(text, "(another cause, "), "%s", text);
     cr_expect_not_null(strstr(text, "godwit: left job=digits steps=9 state=- saved=8 peers="), "%s", text);
+    cr_expect_not_null(strstr(text, "godwit: failed job=digits steps=0 state=- saved=7 peers="), "%s", text);
     gw_names_close(names);
     memset(text, 0, sizeof text);
     cr_assert_gt(pread(STDERR_FILENO, text, sizeof text - 1, 0), 0);

@@ -497,7 +497,8 @@ void gw_events_log(gw_events *events, gw_level level, const char *room, const ch
 
 static void done_line(const gw_event_done *done, char *line, size_t size) {
     char state[GW_HASH_TEXT] = "-", summary[256] = "", saved[40] = "";
-    if (strcmp(done->outcome, "left") == 0) /* without a last state: what is saved is an earlier one */
+    bool earlier = strcmp(done->outcome, "left") == 0 || strcmp(done->outcome, "failed") == 0;
+    if (earlier) /* without a last state: what is saved is an earlier one */
         snprintf(saved, sizeof saved, done->saved_step == UINT64_MAX ? " saved=-" : " saved=%" PRIu64,
                  done->saved_step);
     if (done->has_state) gw_hex(done->state.bytes, sizeof done->state.bytes, state);
