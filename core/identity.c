@@ -58,9 +58,16 @@ static bool differ_in_origin(const char *theirs, const char *ours) {
            gw_identity_differ_in(theirs, ours, "parent-root");
 }
 
+/* Whether they are of two types of jobs, such as gpt and digits. */
+static bool differ_in_type(const char *theirs, const char *ours) {
+    return gw_identity_line(theirs, "job") != NULL && gw_identity_line(ours, "job") != NULL &&
+           gw_identity_differ_in(theirs, ours, "job");
+}
+
 /* Whether only one of them has evaluations on data of their own. */
 static bool differ_in_evaluating(const char *theirs, const char *ours) {
-    return (gw_identity_line(theirs, "val-tokens") == NULL) != (gw_identity_line(ours, "val-tokens") == NULL);
+    return !differ_in_type(theirs, ours) &&
+           (gw_identity_line(theirs, "val-tokens") == NULL) != (gw_identity_line(ours, "val-tokens") == NULL);
 }
 
 bool gw_identity_origin(const char *identity, char text[GW_IDENTITY_ORIGIN]) {
@@ -126,11 +133,16 @@ static bool have_cause(const char *theirs, const char *ours, const char *all) {
 
 bool gw_identity_follows(const char *theirs, const char *ours, const char *line) {
     if (is_noted(theirs, ours, line)) return true;
+    if (differ_in_type(theirs, ours)) return !has_name(line, "job");
     for (size_t i = 0; i < sizeof derived / sizeof derived[0]; i++)
         if (has_name(line, derived[i].name) && gw_identity_differ_in(theirs, ours, derived[i].cause))
             return true;
     return follows_from_any(theirs, ours, line) &&
            (have_cause(theirs, ours, theirs) || have_cause(theirs, ours, ours));
+}
+
+bool gw_identity_is_endless(const char *line) {
+    return gw_identity_is_same_line(line, "steps=18446744073709551615");
 }
 
 const char *gw_identity_digest_text(const char *line) {

@@ -35,9 +35,13 @@ enum { GW_IDENTITY_ORIGIN = 64 };
 bool gw_identity_origin(const char *identity, char text[GW_IDENTITY_ORIGIN]);
 
 /* Whether two identities that differ in a line differ also in one from which this follows, as the updates
- * of the warmup follow from all updates, and the bits of a first shard from almost any option, or whether
- * one of the notes tells of the line. Such a line need not be named. */
+ * of the warmup follow from all updates, the bits of a first shard from almost any option, and all lines from
+ * the type of the job, or whether one of the notes tells of the line. Such a line need not be named. */
 bool gw_identity_follows(const char *theirs, const char *ours, const char *line);
+
+/* Whether a line tells the number of steps of a job that has no end, of which people read that no number is
+ * given. */
+bool gw_identity_is_endless(const char *line);
 
 /* Returns what to say of a difference in a line whose values are digests, which mean nothing to people;
  * NULL: its values do. */

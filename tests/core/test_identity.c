@@ -40,3 +40,18 @@ Test(identity, evaluations_of_one_job_alone_are_one_note) {
         gw_identity_follows(with, without, "data=01") && gw_identity_follows(with, without, "val-tokens=9"));
     cr_expect_not(gw_identity_follows(with, "val-tokens=9\ndata=02\n", "data=01"));
 }
+
+Test(identity, of_jobs_of_two_types_nothing_else_is_named) {
+    static const char gpt[] = "job=gpt\nlayers=2\nval-tokens=9\nsteps=6\ndata=01\n",
+                      digits[] = "job=digits\nsteps=5\ndata=02\n";
+    cr_expect_eq(gw_identity_notes(gpt, digits, notes), 0);
+    cr_expect_not(gw_identity_follows(gpt, digits, "job=gpt"));
+    cr_expect(gw_identity_follows(gpt, digits, "layers=2") && gw_identity_follows(gpt, digits, "steps=6") &&
+              gw_identity_follows(gpt, digits, "val-tokens=9"));
+    cr_expect_not(gw_identity_follows("job=gpt\nlayers=2\n", "job=gpt\nlayers=3\n", "layers=2"));
+}
+
+Test(identity, a_job_without_an_end_has_no_number_of_steps) {
+    cr_expect(gw_identity_is_endless("steps=18446744073709551615\ndata=01\n"));
+    cr_expect_not(gw_identity_is_endless("steps=1844674407370955161\n"));
+}

@@ -41,8 +41,8 @@ static void add_text(differing *d, const char *text) {
 static void add_difference(differing *d, const char *theirs, const char *here) {
     const char *digest = gw_identity_digest_text(theirs != NULL ? theirs : here);
     char text[sizeof((gw_contact *)NULL)->difference];
-    if (theirs == NULL) theirs = "not given";
-    if (here == NULL) here = "not given";
+    if (theirs == NULL || gw_identity_is_endless(theirs)) theirs = "not given";
+    if (here == NULL || gw_identity_is_endless(here)) here = "not given";
     if (digest == NULL)
         snprintf(text, sizeof text, "theirs: %.*s, here: %.*s", (int)strcspn(theirs, "\n"), theirs,
                  (int)strcspn(here, "\n"), here);

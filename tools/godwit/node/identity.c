@@ -68,6 +68,8 @@ static void write_difference(comparison *c, const char *name, const char *theirs
     c->followed += gw_identity_follows(c->theirs, c->ours, name);
     const char *digest = gw_identity_digest_text(name);
     if (out == NULL) return;
+    if (theirs != NULL && gw_identity_is_endless(gw_identity_line(c->theirs, name))) theirs = NULL;
+    if (here != NULL && gw_identity_is_endless(gw_identity_line(c->ours, name))) here = NULL;
     if (digest != NULL)
         fputs(digest, out);
     else if (strncmp(name, file_prefix, sizeof file_prefix - 1) == 0 && theirs != NULL && here != NULL)
@@ -83,9 +85,10 @@ static bool is_given(const comparison *c, const char *name) {
 }
 
 /* Whether a difference is named, in the turn of those that are given or of the others. What follows from
- * another one is named where it is given. */
+ * another one is named where its value is given; of files, whose digests are compared, only the names are. */
 static bool is_named(const comparison *c, const char *name, bool given) {
-    return is_given(c, name) == given && (given || !gw_identity_follows(c->theirs, c->ours, name));
+    bool value_given = is_given(c, name) && gw_identity_digest_text(name) == NULL;
+    return value_given == given && (given || !gw_identity_follows(c->theirs, c->ours, name));
 }
 
 static void write_turn(comparison *c, bool given) {
