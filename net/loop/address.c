@@ -24,6 +24,9 @@ static bool fail_unbracketed(const char *text, const char *colon, gw_err *err) {
 
 bool gw_address_parse(const char *text, char host[GW_HOST_TEXT], uint16_t *port, gw_err *err) {
     const char *colon = strrchr(text, ':'), *first = text, *last = colon;
+    if (colon == NULL && text[0] != '\0' && strspn(text, "0123456789") == strlen(text))
+        return gw_fail(err, GW_E_USAGE, "'%s' is not HOST:PORT; a port of this machine alone: 127.0.0.1:%s",
+                       text, text);
     if (colon == NULL)
         return gw_fail(err, GW_E_USAGE,
                        "'%s' is not HOST:PORT; where peers listen on the default port: %s:7117", text, text);

@@ -3,9 +3,12 @@
 #include "core/base/assert.h"
 #include "core/os/private_file.h"
 
+#include <ctype.h>
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEY_FILE_BYTES = 16 * 1024, KEY_DIGITS = 2 * GW_KEY_BYTES };
 
@@ -65,6 +68,41 @@ static bool read_lines(const char *path, char *text, gw_keyring *keyring, gw_err
     return true;
 }
 
+/* Whether a file that could not be taken has a key somewhere: as many hexadecimal digits in a row. The wrong file
+ * is named more often than a damaged one. */
+static bool has_key(const char *path) {
+    char text[KEY_FILE_BYTES];
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof text) : -1;
+    if (fd >= 0) close(fd);
+    int digits = 0;
+    for (ssize_t i = 0; i < length && digits < KEY_DIGITS; i++)
+        digits = isxdigit((unsigned char)text[i]) ? digits + 1 : 0;
+    sodium_memzero(text, sizeof text);
+    return length < 0 || digits == KEY_DIGITS;
+}
+
+/* Adds to the failure what to do about it. */
+static bool fail_load(const char *path, gw_err *err) {
+    gw_err why = *err;
+    if (why.code == GW_E_NOTFOUND)
+        return gw_fail(err, GW_E_NOTFOUND,
+                       "there is no key file %s: `godwit keygen %s` makes one, to be copied to every node",
+                       path, path);
+    if (has_key(path)) return gw_fail_in(err, "key file");
+    if (why.code == GW_E_DENIED)
+        return gw_fail(
+            err, GW_E_INVALID,
+            "%s is no key file: there is no key of %d hexadecimal digits in it; `godwit keygen FILE` "
+            "makes one, to be copied to every node",
+            path, KEY_DIGITS);
+    return gw_fail(
+        err, why.code,
+        "key file: %s. There is no key in this file: `godwit keygen FILE` makes one, to be copied to "
+        "every node",
+        why.text);
+}
+
 bool gw_keyring_load(const char *path, gw_keyring *keyring, gw_err *err) {
     if (sodium_init() < 0) return gw_fail(err, GW_E_UNSUPPORTED, "libsodium cannot be initialised");
     char text[KEY_FILE_BYTES];
@@ -73,12 +111,8 @@ bool gw_keyring_load(const char *path, gw_keyring *keyring, gw_err *err) {
                 read_lines(path, text, &loaded, err);
     if (good)
         *keyring = loaded;
-    else if (err->code == GW_E_NOTFOUND)
-        gw_fail(err, GW_E_NOTFOUND,
-                "there is no key file %s: `godwit keygen %s` makes one, to be copied to every node", path,
-                path);
     else
-        gw_fail_in(err, "key file");
+        fail_load(path, err);
     sodium_memzero(text, sizeof text);
     gw_keyring_wipe(&loaded);
     return good;

@@ -34,7 +34,9 @@ Test(address, bad_ones_are_refused_with_the_text_that_was_given) {
     }
     static const struct {
         const char *text, *said;
-    } bare[] = {{"::1:7117", "in brackets: [::1]:7117"},
+    } bare[] = {{"8080", "a port of this machine alone: 127.0.0.1:8080"},
+                {"host8080", "on the default port: host8080:7117"},
+                {"::1:7117", "in brackets: [::1]:7117"},
                 {"fd77::1", "in brackets: [fd77::1]:PORT"},
                 {"fd77::2:1", "in brackets: [fd77::2:1]:PORT"},
                 {"fd77::1:7117", "in brackets: [fd77::1]:7117"}};

@@ -71,12 +71,16 @@ Test(keyring, files_that_others_can_read_are_refused) {
     refuses(KEY_A "\n", 0644, "chmod 600");
     refuses(KEY_A "\n", 0646, "0646");
     refuses(KEY_A "\n", 0602, "0602");
+    refuses("a text\n", 0644,
+            " is no key file: there is no key of 64 hexadecimal digits in it; `godwit keygen ");
 }
 
 Test(keyring, malformed_files_are_refused_by_line) {
     refuses("", 0600, "no key");
     refuses("# nothing\n\n", 0600, "no key");
     refuses(KEY_A "\n" KEY_B "1\n", 0600, "line 2");
+    refuses("a text\n", 0600,
+            "line 1: there is more than one item; write one key a line. There is no key in");
     refuses("abc\n", 0600, "line 1: a key has 64 hexadecimal digits, this has 3");
     refuses("\n" KEY_A " " KEY_B "\n", 0600, "line 2: there is more than one item");
     refuses("zzaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n", 0600,
