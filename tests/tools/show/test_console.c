@@ -423,6 +423,24 @@ Test(display, who_ends_at_once_leaves_no_live_line) {
     cr_expect_null(strstr(last, "step 312"), "%s", text);
 }
 
+/* A line that is drawn again below another one tells of a step that may have passed, also when the run has ended. */
+Test(display, the_live_line_is_drawn_by_an_update_alone) {
+    char text[2000] = "";
+    gw_err err;
+    setenv("TERM", "xterm", 1);
+    int reader = open_terminal(0);
+    gw_display *display = gw_display_open(GW_DISPLAY_AUTO, &err);
+    cr_assert_not_null(display, "%s", err.text);
+    gw_display_update(display, rig_busy_snapshot());
+    gw_display_say(display, "leaving");
+    gw_display_end(display, "the end");
+    cr_assert(gw_display_close(display));
+    read_terminal(reader, text, sizeof text, "the end\r\n");
+    const char *first = strstr(text, "step 312");
+    cr_assert_not_null(first, "%s", text);
+    cr_expect_null(strstr(first + 1, "step 312"), "%s", text);
+}
+
 Test(snapshot, json_has_what_was_put_in) {
     char *text = gw_snapshot_json(rig_busy_snapshot());
     json_t *object = json_loads(text, 0, NULL);

@@ -364,12 +364,12 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
     pthread_mutex_unlock(&display->lock);
 }
 
-static void print_above(gw_display *display, gw_async_writer *writer, const char *at, const char *text) {
+/* The next update draws the live line below this one: by then it may tell of a later step, and at the end of a run
+ * no update follows. */
+static void print_line(gw_display *display, gw_async_writer *writer, const char *at, const char *text) {
     pthread_mutex_lock(&display->lock);
-    bool was_drawn = display->drawn;
     erase(display);
     put_text(writer, "%s%s\n", at, text);
-    if (was_drawn) draw(display);
     pthread_mutex_unlock(&display->lock);
 }
 
@@ -377,12 +377,12 @@ static void print_above(gw_display *display, gw_async_writer *writer, const char
 static void print_for_people(gw_display *display, gw_async_writer *writer, const char *at, const char *text) {
     bool terminal = writer == display->out ? display->on_terminal : display->log_on_terminal;
     char *wrapped = terminal ? gw_wrap(text, terminal_width(), strlen(at)) : NULL;
-    print_above(display, writer, at, wrapped != NULL ? wrapped : text);
+    print_line(display, writer, at, wrapped != NULL ? wrapped : text);
     free(wrapped);
 }
 
 void gw_display_out(gw_display *display, const char *text) {
-    print_above(display, display->out, "", text);
+    print_line(display, display->out, "", text);
 }
 
 void gw_display_err(gw_display *display, const char *text) {
