@@ -164,7 +164,8 @@ static bool look(const char *path, int *fd, owner *found, gw_err *err) {
     *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*fd < 0 && errno == ENOENT) return true;
     if (*fd < 0 && errno == ENOTDIR)
-        return gw_fail(err, GW_E_NOTFOUND, "cannot open the folder %s: %s", path, strerror(ENOTDIR));
+        return gw_fail(err, GW_E_NOTFOUND, "%s is no folder, or lies below what is none: name another folder",
+                       path);
     if (*fd < 0)
         return gw_fail_errno(err, errno, "cannot open the folder %s%s", path,
                              errno == EACCES ? " (does it belong to another user? Run as that user, or name "

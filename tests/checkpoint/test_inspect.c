@@ -231,7 +231,9 @@ Test(inspect, the_newest_is_of_the_job_that_was_saved_last) {
     save_other(8, 6, now + 1000, NULL);
     save_other(9, 5, now - 1, NULL);
     cr_assert_eq(inspect(folder, NULL), 0, "%s", output);
-    expect("took job 08000000 (test), which was saved last; choose another with --job: 07000000 (test)");
+    expect(
+        "took job 08000000 (test), which was saved last; choose another with --job: 07000000 (test, step 20, "
+        "saved 2023-11-14 22:13:20Z), 09000000 (test, step 5, saved 2023-11-14 22:13:19Z)\n");
     expect("\nstep         6\n");
     expect_before("\n        5 ", "\n       20 ");
     /* the copy of the state that a job goes on from is not saved by it */
@@ -244,7 +246,7 @@ Test(inspect, the_newest_is_of_the_job_that_was_saved_last) {
     expect("\nstep         21\n");
     cr_assert_eq(inspect(folder, "--step=5"), 0, "%s", output);
     expect("took job 08000000 (test), which was saved last of those with a checkpoint of step 5; choose "
-           "another with --job: 09000000 (test)\n");
+           "another with --job: 09000000 (test, step 5, saved 2023-11-14 22:13:19Z)\n");
     cr_assert_eq(inspect(folder, "--step=10"), 0, "%s", output);
     expect("took job 07000000 (test), the only one with a checkpoint of step 10\n");
     expect("\nThe chosen one:\n\nstep         10\n");
@@ -356,7 +358,8 @@ Test(inspect, what_is_wrong_is_said) {
     expect("/nowhere: No such file or directory");
     cr_assert_eq(inspect("/proc/self", NULL), 2);
     expect("holds no checkpoint");
-    cr_assert_eq(inspect(GODWIT_BINARY, NULL), 1, "%s", output);
+    cr_assert_eq(inspect(GODWIT_BINARY, NULL), 2, "%s", output);
+    expect(" is no manifest: give the directory of a peer");
 }
 
 Test(inspect, bad_usage_has_its_own_exit_code) {

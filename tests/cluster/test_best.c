@@ -181,6 +181,7 @@ Test(best, is_kept_until_it_is_let_go) {
     peer = lab_start(l, "one", NULL, DIGITS " --epochs 32 --continue --keep-best off");
     lab_state(l, peer, "done");
     expect_best(peer->dir, 1, "does not tell which state is the best");
+    expect_best(peer->dir, 1, "; that of job ");
     lab_close(l);
 }
 

@@ -243,6 +243,10 @@ Test(cli, what_was_meant_is_named) {
     refused("rnu digits", "there is no command 'rnu': did you mean 'run'?");
     refused("run digit", "there is no job 'digit': did you mean 'digits'? Or give one of digits, gpt");
     refused("run MNIST", "there is no job 'MNIST': did you mean 'digits'?");
+    refused("run GPT", "there is no job 'GPT': did you mean 'gpt'?");
+    refused("inspect --dir a",
+            "unrecognized option '--dir': the directory is given without it: godwit inspect DIR\n");
+    refused("export --dir a --to x", "'--dir': the directory is given without it: godwit export DIR\n");
     refused("run digits --peer-timeout 5s --jion-timeout 5s",
             "unrecognized option '--jion-timeout': did you mean '--join-timeout'?");
     refused("run digits --epoch-s 5",
@@ -378,7 +382,7 @@ Test(cli, samples_are_printed_and_change_no_byte) {
     cr_expect_eq(o.code, 0, "%s", o.err);
     cr_expect_not_null(strstr(o.out, " sample at step "), "%s", o.out);
     cr_expect_not_null(strstr(o.out, ": \"Once"), "%s", o.out);
-    cr_expect_not_null(strstr(o.out, " MiB for samples"), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " KiB for samples"), "%s", o.out);
     cr_expect_not_null(strstr(o.out, state), "%s: %s", state, o.out);
     const char *done = strstr(o.out, "godwit: done"), *last = strrchr(o.out, '\n');
     cr_assert_not_null(done);
@@ -413,8 +417,8 @@ Test(cli, the_first_lines_tell_what_a_run_will_do) {
                        "%s", o.out);
     cr_expect_not_null(strstr(o.out, " length: 64 tokens an update, 2 updates; one pass over the data is "),
                        "%s", o.out);
-    cr_expect_not_null(strstr(o.out, " MiB for state and sums, "), "%s", o.out);
-    cr_expect_not_null(strstr(o.out, " MiB for 1 worker, "), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " KiB for state and sums, "), "%s", o.out);
+    cr_expect_not_null(strstr(o.out, " for 1 worker, "), "%s", o.out);
     cr_expect_not_null(strstr(o.out, "checkpoints every 30 s and at the end: "), "%s", o.out);
     o = run_once("run digits --samples 600 --epochs 2 --hidden 16 --workers 1 --checkpoint-every 5");
     cr_expect_not_null(strstr(o.out, " model: perceptron of 784-16-10; 12730 parameters"), "%s", o.out);
@@ -423,6 +427,8 @@ Test(cli, the_first_lines_tell_what_a_run_will_do) {
                               "data is 2 updates"),
                        "%s", o.out);
     cr_assert_not_null(strstr(o.out, "checkpoints every 5 steps and at the end: "), "%s", o.out);
+    o = run_once("run digits --samples 600 --epochs 2 --hidden 16 --workers 1 --steps 3");
+    cr_expect_not_null(strstr(o.out, " data is 2 updates; --steps ends it after step 3 of 6\n"), "%s", o.out);
     o = run_once("run synthetic --steps 1 --workers 1 --json");
     cr_expect_not_null(strstr(o.out, "\"length\":\"1 step; 120 shards in the first\""), "%s", o.out);
     cr_expect_not_null(strstr(o.out, "\"memory\":\""), "%s", o.out);
@@ -508,6 +514,9 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run --dir x ./train.py", "the job comes first: godwit run ./train.py [OPTION...]");
     refused("run fly", "digits, gpt, program, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
+    refused("run " GODWIT_SOURCE "/tests/jobs/pi.c",
+            "compile it first (cc -std=c11 -Wall -Wextra -O2 -shared -fPIC -I");
+    refused("run " GODWIT_SOURCE "/tests/jobs/pi.c", "and run " GODWIT_SOURCE "/tests/jobs/pi.so\n");
     cr_assert_eq(chdir("/etc"), 0);
     refused("run passwd", "give ./passwd to run the file");
     refused("run digits --what", "--what");
@@ -576,15 +585,17 @@ Test(cli, nobody_home) {
 /* A copy of the program alone has no headers beside it. */
 Test(cli, a_new_job_says_where_its_headers_are_missing) {
     if (access("/usr/local/include/godwit/core/godwit.h", R_OK) == 0) cr_skip_test("they are installed");
-    char *dir = folder(), line[300];
-    snprintf(line, sizeof line,
-             "mkdir %s/bin && cp " GODWIT_BINARY
-             " %s/bin/ && cd %s && bin/godwit new-job mine | grep -q '^give -I the "
-             "folder of Godwit.s source'; code=$?; rm -r %s; exit $code",
-             dir, dir, dir, dir);
+    char *dir = folder(), line[700];
+    snprintf(
+        line, sizeof line,
+        "mkdir %s/bin && cp " GODWIT_BINARY " %s/bin/ && cd %s && bin/godwit new-job mine >said && grep -q "
+        "'^give the folder of Godwit.s source for FOLDER' "
+        "said && grep -q '^compile: .* -IFOLDER ' said && grep -q '^test: *INCLUDE=FOLDER sh mine-test.sh' "
+        "said; code=$?; rm -r %s; exit $code",
+        dir, dir, dir, dir);
     cr_expect_eq(system(line), 0);
     snprintf(line, sizeof line,
-             "mkdir %s && cd %s && " GODWIT_BINARY " new-job mine | grep -q 'give -I'; code=$?; rm -r %s; "
+             "mkdir %s && cd %s && " GODWIT_BINARY " new-job mine | grep -q FOLDER; code=$?; rm -r %s; "
              "exit $code",
              dir, dir, dir);
     cr_expect_neq(system(line), 0, "a program in its tree has them");
@@ -633,20 +644,35 @@ Test(cli, a_peer_that_starts_is_there) {
     rmdir(dir);
 }
 
-/* What `status` prints of a peer that publishes this. */
-static outcome status_of(const gw_node_snapshot *snapshot) {
+/* What a command prints of a peer that publishes this. */
+static outcome answer_of(const char *words, const gw_node_snapshot *snapshot) {
     char *dir = folder(), arguments[100];
     gw_err err;
     gw_board *board = gw_board_open(&err);
     gw_control *control = gw_control_open(dir, board, ignore, NULL, NULL, &err);
     cr_assert_not_null(control, "%s", err.text);
     gw_board_publish(board, snapshot);
-    snprintf(arguments, sizeof arguments, "status --dir %s", dir);
+    snprintf(arguments, sizeof arguments, "%s --dir %s", words, dir);
     outcome o = godwit(arguments);
     gw_control_close(control, NULL, NULL);
     gw_board_close(board);
     rmdir(dir);
     return o;
+}
+
+static outcome status_of(const gw_node_snapshot *snapshot) {
+    return answer_of("status", snapshot);
+}
+
+/* A checkpoint is promised by who has a state to save, or by others. */
+Test(cli, stop_promises_no_state_that_nobody_has) {
+    static gw_node_snapshot s = {.job = "gpt", .phase = "waiting", .no_state = true};
+    outcome o = answer_of("stop --no-wait", &s);
+    cr_expect(o.code == 0 && strstr(o.out, "the peer ends: it has neither a state to save nor") != NULL,
+              "%s%s", o.out, o.err);
+    s.members = 2;
+    o = answer_of("stop --no-wait", &s);
+    cr_expect(o.code == 0 && strstr(o.out, "the peers save a last checkpoint") != NULL, "%s%s", o.out, o.err);
 }
 
 /* A step later the report is another's. */

@@ -144,7 +144,7 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
 }
 
 Test(continue_run, beside_a_running_peer_only_other_jobs_are_removed) {
-    char id[16], options[60];
+    char id[16], options[90];
     lab *l = lab_open();
     lab_state(l, lab_start(l, "one", NULL, "synthetic --state-bytes 4096 --steps 3"), "done");
     expect_refused(l, "one", "synthetic --state-bytes 4096 --steps 9",
@@ -154,8 +154,14 @@ Test(continue_run, beside_a_running_peer_only_other_jobs_are_removed) {
     lab_wait_event(l, peer, "checkpoint");
     free(lab_wait_shown(l, peer, "", "went on from step 3 of job "));
     snprintf(id, sizeof id, "%.8s", lab_text(lab_last(peer, "start"), "job_id"));
+    snprintf(options, sizeof options, "--job %s --yes | grep -c removing", id);
+    expect_shown("prune", peer->dir, options, 1, "0\n");
     snprintf(options, sizeof options, "--job %s --yes", id);
     expect_shown("prune", peer->dir, options, 1, "is the one that the peer in ");
+    snprintf(options, sizeof options, "--job %s", id);
+    expect_shown("prune", peer->dir, options, 1, "is the one that the peer in ");
+    snprintf(options, sizeof options, ", and the peer that runs there runs job %s (synthetic)", id);
+    expect_shown("generate", peer->dir, "", 2, options);
     expect_shown("prune", peer->dir, "--others --yes", 0, "frees the space at its next checkpoint");
     expect_shown("prune", peer->dir, "", 0, ": 1 job\n");
     lab_mark(l, peer);

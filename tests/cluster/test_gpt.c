@@ -249,6 +249,8 @@ static void run_three(const char *const *order) {
     cr_expect(strstr(said, "shared@") != NULL && strstr(said, ids[2]) != NULL &&
                   strstr(said, ":2, of the job that was saved last") != NULL,
               "%s", said);
+    said = output(&code, BEGIN "alone1@2,shared 2>&1", l->dir, "list");
+    cr_expect(code == 2 && strstr(said, "behind the last of them: alone1,shared@2") != NULL, "%s", said);
     said = output(&code, BEGIN "shared@%s: >one 2>&1 && tail -n 1 one", l->dir, "one.d", ids[1]);
     cr_expect_eq(code, 0, "%s", said);
     said = output(&code, BEGIN "alone1 >two 2>&1", l->dir, "two.d");
@@ -325,8 +327,14 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     output(&code, GENERATE "--temperature x 2>/dev/null", l->dir, dir);
     cr_expect_eq(code, 2);
     const char *said;
-    output(&code, GODWIT_BINARY " inspect %s | grep -F 'val_loss=-'", dir);
-    cr_expect_eq(code, 0); /* nobody computed it */
+    output(&code, GODWIT_BINARY " inspect %s | grep -F val_loss", dir);
+    cr_expect_eq(code, 1, "nobody computed it");
+    said = output(&code,
+                  GODWIT_BINARY " run " GPT " --updates 3 --val " GODWIT_SOURCE
+                                "/README.md --listen 127.0.0.1:0 --dir %s 2>&1",
+                  dir);
+    cr_expect(code == 2 && strstr(said, "another job (it has no --val, here it is given)") != NULL, "%s",
+              said);
     /* What was exported is the same model. */
     output(&code,
            "cd %s && mkdir hf && " GODWIT_BINARY " export --to hf %s | grep -x 'beside it: config.json'",

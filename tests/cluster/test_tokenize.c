@@ -206,6 +206,7 @@ Test(tokenize, what_makes_no_sense_is_refused) {
     refused(2, "unrecognized option", "--tokenizer . --to t.bin --fast a");
     refused(2, "--tokenizer: there is no file folder/vocab.json", "--tokenizer folder --to t.bin a");
     refused(2, "cannot open b: No such file", "--tokenizer . --to t.bin a b");
+    refused(2, "--to: 't.npy': the tokens are written in llm.c's format", "--tokenizer . --to t.npy a");
     refused(1, "there is no file in the folder folder", "--tokenizer . --to t.bin a folder");
     refused(1, "--to: a exists and is no token shard", "--tokenizer . --to a a");
     refused(1, "--to: /dev/null is there and is not a regular file", "--tokenizer . --to /dev/null a");

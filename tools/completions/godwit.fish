@@ -397,7 +397,7 @@ complete -c godwit -n '__godwit_is stop' -s '?' -l help -d 'Print the options of
 complete -c godwit -n '__godwit_is stop' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is tokenize' -F
-complete -c godwit -n '__godwit_is tokenize' -l shard-tokens -x -d 'Begin another file after N tokens'
+complete -c godwit -n '__godwit_is tokenize' -l shard-tokens -x -d 'Begin another file after N tokens, at least 65536'
 complete -c godwit -n '__godwit_is tokenize' -l to -r -F -d 'Write the tokens to FILE, such as train.bin'
 complete -c godwit -n '__godwit_is tokenize' -l tokenizer -x -a '(__fish_complete_directories)' -d 'The directory of the tokenizer, byte-level BPE: a tokenizer.json of Hugging Face\'s tokenizers library, or else GPT-2\'s vocab.json and merges.txt, also under their first names encoder.json and vocab.bpe'
 complete -c godwit -n '__godwit_is tokenize' -s '?' -l help -d 'Print the options of the command, and exit'

@@ -582,8 +582,8 @@ Test(export, what_has_no_tokenizer_is_given_none) {
     save_gpt(); /* which was saved later */
     cr_assert_eq(export("--to hf/ --tokenizer nowhere"), 2);
     EXPECT_SAID("--tokenizer: there is no file nowhere/vocab.json");
-    EXPECT_SAID(
-        "took job 08000000 (gpt), which was saved last; choose another with --job: 07000000 (mixture)");
+    EXPECT_SAID("took job 08000000 (gpt), which was saved last; choose another with --job: 07000000 "
+                "(mixture, step 3");
     scratch_make_folder("big");
     scratch_write_text("big/encoder.json", "{\"a\": 0, \"b\": 500}");
     scratch_write_text("big/vocab.bpe", "#version: 0.2\n");

@@ -18,6 +18,7 @@ Test(suggest, letters_may_be_missing_extra_wrong_or_swapped) {
     cr_expect_str_eq(meant("poers"), "peers");
     cr_expect_str_eq(meant("peesr"), "peers");
     cr_expect_str_eq(meant("rnu"), "run");
+    cr_expect_str_eq(meant("RUN"), "run");
     cr_expect_str_eq(meant("jointimeot"), "join-timeout");
 }
 

@@ -25,3 +25,11 @@ Test(stamp, tells_summer_from_winter) {
     expect(zone, 1761438600, "2025-10-26T02:30:00.045+02:00", "02:30:00.045");
     expect(zone, 1761442200, "2025-10-26T02:30:00.045+01:00", "02:30:00.045");
 }
+
+Test(stamp, a_saved_time_is_told_in_utc) {
+    char text[GW_TIMESTAMP_UTC_TEXT];
+    setenv("TZ", "IST-5:30", 1);
+    tzset();
+    cr_expect_str_eq(gw_timestamp_utc(1764081202045, text), "2025-11-25 14:33:22Z");
+    cr_expect_str_eq(gw_timestamp_utc(UINT64_MAX, text), "-");
+}

@@ -5,6 +5,7 @@
 #include "core/base/err.h"
 #include "kernels/jobs/jobs.h"
 #include "tools/godwit/command/new_job.h"
+#include "tools/godwit/options/headers.h"
 #include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
@@ -17,8 +18,6 @@
 #include <unistd.h>
 
 enum { NAME_MOST = 40, MARKS = 4 };
-
-#define INSTALLED_INCLUDE "/usr/local/include/godwit"
 
 static const char new_job_doc[] =
     "Writes a job in C to begin with: NAME.c, whose comments say what each function must do, and "
@@ -52,27 +51,6 @@ static error_t parse_new_job(int key, char *arg, struct argp_state *state) {
     }
 }
 
-/* Quotes a text for a POSIX shell. */
-static void quote(const char *text, char *quoted, size_t size) {
-    size_t used = 0;
-    bool plain =
-        text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+")] == '\0';
-    if (plain) {
-        snprintf(quoted, size, "%s", text);
-        return;
-    }
-    quoted[used++] = '\'';
-    for (; *text != '\0' && used + 6 < size; text++) {
-        if (*text == '\'') {
-            memcpy(quoted + used, "'\\''", 4);
-            used += 4;
-        } else
-            quoted[used++] = *text;
-    }
-    quoted[used++] = '\'';
-    quoted[used] = '\0';
-}
-
 /* What replaces the marks of the skeleton. The paths are quoted for a shell. */
 typedef struct places {
     const char *name;
@@ -81,34 +59,16 @@ typedef struct places {
     bool missing;        /* there are no headers in that folder */
 } places;
 
-static bool has_headers(const char *folder) {
-    char path[PATH_MAX + 32];
-    snprintf(path, sizeof path, "%s/core/godwit.h", folder);
-    return access(path, R_OK) == 0;
-}
-
-/* Finds this program and the headers: those installed with it, those of the tree in which it was built, or
- * otherwise the usual place. */
 static void find_places(places *p) {
-    static const char *const beside[] = {"/../include/godwit", "/.."};
-    char program[PATH_MAX], folder[PATH_MAX + 32], include[PATH_MAX] = INSTALLED_INCLUDE;
+    char program[PATH_MAX], include[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     snprintf(p->program, sizeof p->program, "godwit");
     if (length > 0) {
         program[length] = '\0';
-        quote(program, p->program, sizeof p->program);
-        char *slash = strrchr(program, '/');
-        if (slash != NULL) *slash = '\0';
-        for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
-            char real[PATH_MAX];
-            snprintf(folder, sizeof folder, "%s%s", program, beside[i]);
-            if (!has_headers(folder) || realpath(folder, real) == NULL) continue;
-            snprintf(include, sizeof include, "%s", real);
-            break;
-        }
+        gw_headers_quote(program, p->program, sizeof p->program);
     }
-    p->missing = !has_headers(include);
-    quote(include, p->include, sizeof p->include);
+    p->missing = !gw_headers_find(include);
+    gw_headers_quote(include, p->include, sizeof p->include);
     bool fits = strstr(include, "*/") == NULL && strchr(include, '\n') == NULL;
     p->comment = fits ? p->include : "FOLDER";
 }
@@ -154,7 +114,7 @@ int gw_new_job_main(int argc, char **argv) {
     places p = {0};
     struct argp argp = {.parser = parse_new_job, .args_doc = "NAME", .doc = new_job_doc};
     gw_argp_parse(&argp, argc, argv, &p.name);
-    char source[NAME_MOST + 16], test[NAME_MOST + 16];
+    char source[NAME_MOST + 16], object[NAME_MOST + 16], test[NAME_MOST + 16];
     gw_err err;
     find_places(&p);
     snprintf(source, sizeof source, "%s.c", p.name);
@@ -165,13 +125,18 @@ int gw_new_job_main(int argc, char **argv) {
         good = false;
     }
     if (!good) return gw_command_fail(argv[0], &err);
+    snprintf(object, sizeof object, "%s.so", p.name);
+    char *compile = gw_headers_compile(source, object);
     printf("wrote %s and %s\n"
-           "compile:  cc -std=c11 -Wall -Wextra -O2 -shared -fPIC -I%s -o %s.so %s\n"
-           "run:      %s run ./%s.so --dir a\n"
-           "test:     sh %s\n",
-           source, test, p.include, p.name, source, p.program, p.name, test);
+           "compile:  %s\n"
+           "run:      %s run ./%s --dir a\n"
+           "test:     %ssh %s\n",
+           source, test, compile, p.program, object, p.missing ? "INCLUDE=FOLDER " : "", test);
+    free(compile);
     if (p.missing)
-        printf("The headers of jobs (core/godwit.h) are neither beside this program nor in " INSTALLED_INCLUDE
-               ":\ngive -I the folder of Godwit's source, or install it there (cmake --install build).\n");
+        printf(
+            "The headers of jobs (core/godwit.h) are neither beside this program nor in " GW_HEADERS_INSTALLED
+            ":\ngive the folder of Godwit's source for FOLDER, or install them there (cmake --install "
+            "build).\n");
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/events.h"
 #include "tools/godwit/text/suggest.h"
+#include "tools/godwit/text/timestamp.h"
 #include "tools/godwit/weights/checkpoint.h"
 
 #include <argp.h>
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { KEY_JOB = 256, KEY_OTHERS, KEY_YES, MOST_JOBS = 64 };
 
@@ -168,11 +168,8 @@ static void print_jobs(const char *dir, const gw_catalog *catalog, jobs *all, gw
            "job", "id", "checkpoints", "steps", "saved", "frees");
     for (uint32_t i = 0; i < all->count; i++) {
         const job *one = &all->list[i];
-        char id[GW_CHECKPOINT_JOB_TEXT], steps[48], when[24] = "-", frees[GW_BYTES_TEXT];
-        time_t seconds = (time_t)(one->saved_ms / 1000);
-        struct tm utc;
-        if (one->saved_ms > 0 && gmtime_r(&seconds, &utc) != NULL)
-            strftime(when, sizeof when, "%Y-%m-%d %H:%M:%SZ", &utc);
+        char id[GW_CHECKPOINT_JOB_TEXT], steps[48], when[GW_TIMESTAMP_UTC_TEXT] = "-", frees[GW_BYTES_TEXT];
+        if (one->saved_ms > 0) gw_timestamp_utc(one->saved_ms, when);
         if (one->checkpoints > 1)
             snprintf(steps, sizeof steps, "%" PRIu64 " to %" PRIu64, one->first_step, one->newest->step);
         else
@@ -249,17 +246,15 @@ static bool remove_with_chunks(gw_directory *directory, const jobs *all, gw_err 
     return good;
 }
 
-/* Removes the jobs beside a running peer, unless one of them is the peer's own. The peer deletes chunks that
- * no manifest needs at its next checkpoint. */
-static bool remove_beside_peer(gw_directory *directory, jobs *all, gw_err *err) {
-    char *answer = gw_control_ask(directory->path, "status", err);
-    if (answer == NULL)
-        return gw_fail_in(err, "a process uses %s, and cannot be asked for its job", directory->path);
+/* Asks the peer that runs in a directory for its job, and fails where that is one of the jobs that are marked.
+ * Fails with GW_E_NOTFOUND where no peer runs there. */
+static bool spare_own_job(const char *dir, const jobs *all, gw_err *err) {
+    char *answer = gw_control_ask(dir, "status", err);
+    if (answer == NULL) return gw_fail_in(err, "a process uses %s, and cannot be asked for its job", dir);
     json_t *status = json_loads(answer, 0, NULL);
     const char *own = json_string_value(json_object_get(status, "job_id"));
     free(answer);
-    bool good = own != NULL ||
-                gw_fail(err, GW_E_PEER, "the peer that runs in %s does not tell its job", directory->path);
+    bool good = own != NULL || gw_fail(err, GW_E_PEER, "the peer that runs in %s does not tell its job", dir);
     for (uint32_t i = 0; good && i < all->count; i++) {
         char id[GW_HASH_TEXT];
         gw_hex(all->list[i].newest->job_id.bytes, sizeof(gw_hash), id);
@@ -267,20 +262,27 @@ static bool remove_beside_peer(gw_directory *directory, jobs *all, gw_err *err) 
             good = gw_fail(err, GW_E_DENIED,
                            "job %.8s is the one that the peer in %s runs: stop it first (godwit "
                            "stop --dir %s)",
-                           id, directory->path, directory->path);
+                           id, dir, dir);
     }
     json_decref(status);
+    return good;
+}
+
+/* Removes the jobs beside a running peer, unless one of them is the peer's own. The peer deletes chunks that
+ * no manifest needs at its next checkpoint. */
+static bool remove_beside_peer(gw_directory *directory, const jobs *all, gw_err *err) {
     gw_hash *needed = NULL;
     size_t needed_count;
     bool complete;
     gw_err why;
-    good = good && remove_jobs(directory, all, &needed, &needed_count, &complete, &why, err);
+    bool good = spare_own_job(directory->path, all, err) &&
+                remove_jobs(directory, all, &needed, &needed_count, &complete, &why, err);
     if (good) puts("The peer that runs here frees the space at its next checkpoint.");
     free(needed);
     return good;
 }
 
-static bool remove_marked(const char *dir, jobs *all, gw_err *err) {
+static bool remove_marked(const char *dir, const jobs *all, gw_err *err) {
     gw_directory directory;
     gw_dirlock lock = {.fd = -1};
     if (!gw_directory_open(dir, &directory, err)) return false;
@@ -293,10 +295,12 @@ static bool remove_marked(const char *dir, jobs *all, gw_err *err) {
     return good;
 }
 
-/* Says what is removed, and removes it with --yes. */
+/* Says what is removed, and removes it with --yes. Refuses before it says anything what a running peer needs,
+ * also where nothing would be removed yet. */
 static bool prune_marked(const arguments *a, const char *dir, const gw_catalog *catalog, jobs *all,
                          gw_store *store, gw_err *err) {
     uint32_t count = 0;
+    if (!spare_own_job(dir, all, err) && err->code != GW_E_NOTFOUND) return false;
     for (uint32_t i = 0; i < all->count; i++) {
         const job *one = &all->list[i];
         char id[GW_CHECKPOINT_JOB_TEXT];

@@ -123,6 +123,19 @@ static bool has_ended_well(const char *command, const char *dir, int end) {
     return good;
 }
 
+/* What comes of a request to stop: a peer that has not begun has no state to save. */
+static const char *stop_text(const char *dir) {
+    gw_err ignored;
+    char *answer = gw_control_ask(dir, "status", &ignored);
+    json_t *status = answer != NULL ? json_loads(answer, 0, NULL) : NULL;
+    bool idle = json_is_null(json_object_get(status, "step")) &&
+                json_integer_value(json_object_get(status, "members")) == 0;
+    json_decref(status);
+    free(answer);
+    return idle ? "the peer ends: it has neither a state to save nor other peers to stop"
+                : "the job stops: the peers save a last checkpoint, then every peer ends";
+}
+
 int gw_stop_main(int argc, char **argv) {
     choice chosen = {.dir = GW_DEFAULT_DIR};
     struct argp argp = {.options = stop_options, .parser = parse_choice, .doc = stop_doc};
@@ -130,8 +143,8 @@ int gw_stop_main(int argc, char **argv) {
     /* After the request has been accepted, the peer may have ended before these two can be had. */
     int process = chosen.no_wait ? -1 : gw_control_process(chosen.dir);
     int end = chosen.no_wait ? -1 : gw_control_await_end(chosen.dir);
-    bool good = ask(argv[0], chosen.dir, "stop",
-                    "the job stops: the peers save a last checkpoint, then every peer ends");
+    const char *text = stop_text(chosen.dir);
+    bool good = ask(argv[0], chosen.dir, "stop", text);
     if (good && !chosen.no_wait)
         good = wait_for_end(argv[0], chosen.dir, process) && has_ended_well(argv[0], chosen.dir, end);
     if (process >= 0) close(process);

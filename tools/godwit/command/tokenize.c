@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +40,8 @@ static const struct argp_option tokenize_options[] = {
     {"tokenizer", KEY_TOKENIZER, "DIR", 0,
      "The tokenizer in DIR: tokenizer.json, or GPT-2's vocab.json and merges.txt", 0},
     {"to", KEY_TO, "FILE", 0, "Write the tokens to this file, such as train.bin", 0},
-    {"shard-tokens", KEY_SHARD_TOKENS, "N", 0, "Begin another file after N tokens (100000000)", 0},
+    {"shard-tokens", KEY_SHARD_TOKENS, "N", 0,
+     "Begin another file after N tokens, at least 65536 (100000000)", 0},
     {0},
 };
 
@@ -56,11 +58,25 @@ static const char tokenize_doc[] =
     "(for FILE.bin), N to each; the last one takes up to 32768 more. The files appear when all of them are "
     "complete. They replace an older FILE of tokens, and no other file.";
 
+/* Refuses a name by which other programs, and people, take a file for one of another format. */
+static const char *check_name(struct argp_state *state, const char *path) {
+    static const char *const foreign[] = {".npy",         ".npz",     ".gz",   ".zst",
+                                          ".safetensors", ".parquet", ".arrow"};
+    const char *ending = strrchr(path, '.');
+    for (size_t i = 0; ending != NULL && i < sizeof foreign / sizeof foreign[0]; i++)
+        if (strcasecmp(ending, foreign[i]) == 0)
+            gw_argp_error(state,
+                          "--to: '%s': the tokens are written in llm.c's format, which is none of %s: name "
+                          "a file such as train.bin",
+                          path, foreign[i]);
+    return path;
+}
+
 static error_t parse_tokenize(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
     switch (key) {
     case KEY_TO:
-        a->to = arg;
+        a->to = check_name(state, arg);
         return 0;
     case KEY_TOKENIZER:
         a->tokenizer = arg;

@@ -160,7 +160,8 @@ static bool open_last(gw_node_job *job, const nearest *other, gw_err *err) {
     if (good || other->text == NULL || err->code != GW_E_USAGE) return good;
     gw_err why = *err;
     gw_hex(other->id.bytes, 4, id);
-    return gw_fail(err, why.code, "%s. The job %s, which went on in %s before, is another one: %s", why.text,
+    return gw_fail(err, why.code,
+                   "%s. If the job %s is meant, which went on in %s before: it is another one: %s", why.text,
                    id, job->options->dir, other->text);
 }
 

@@ -267,20 +267,21 @@ static bool fail_empty(const search *s, gw_err *err) {
         s->dir);
 }
 
-/* Writes the jobs that have checkpoints which are chosen, as the values of --continue that name them. Returns
- * how many there are. */
-static uint32_t list_jobs(const search *s, const gw_catalog *catalog, char text[300]) {
+/* Writes the jobs other than `but` that have checkpoints which are chosen, as the values of --continue that name
+ * them; where none was named, with the newest step of each. Returns how many there are. */
+static uint32_t list_jobs(const search *s, const gw_catalog *catalog, const gw_hash *but, char text[300]) {
     uint32_t count = 0, used = 0;
     text[0] = '\0';
     for (uint32_t i = 0; i < catalog->good_count; i++) {
         const gw_manifest *one = &catalog->good[i];
-        char id[GW_CHECKPOINT_JOB_TEXT], step[24] = "";
-        bool known = false;
+        char id[GW_CHECKPOINT_JOB_TEXT], step[40];
+        bool known = but != NULL && gw_hash_equal(but, &one->job_id);
         for (uint32_t k = 0; k < i; k++)
             known |= is_chosen(s, &catalog->good[k], false) &&
                      gw_hash_equal(&catalog->good[k].job_id, &one->job_id);
         if (known || !is_chosen(s, one, false)) continue;
-        if (s->choice.step != GW_CHECKPOINT_NEWEST) snprintf(step, sizeof step, "%" PRIu64, s->choice.step);
+        snprintf(step, sizeof step,
+                 s->choice.step != GW_CHECKPOINT_NEWEST ? "%" PRIu64 : " (step %" PRIu64 ")", one->step);
         if (used + 80 < 300)
             used += (uint32_t)snprintf(text + used, 300 - used, "%s@%s:%s", count > 0 ? ", " : "",
                                        gw_checkpoint_job_short(&one->job_id, id), step);
@@ -299,7 +300,7 @@ static bool fail_ambiguous(const search *s, uint32_t jobs, const char *list, gw_
 
 static char *choice_text(const gw_manifest *best, const char *list) {
     char *text = NULL, id[GW_CHECKPOINT_JOB_TEXT];
-    if (asprintf(&text, "--continue: took job %s, which was saved last; there are %s",
+    if (asprintf(&text, "--continue: took job %s, which was saved last; others there: %s",
                  gw_checkpoint_job_short(&best->job_id, id), list) < 0)
         text = NULL;
     GW_ASSERT_MEMORY(text != NULL);
@@ -332,7 +333,7 @@ static bool add_parent(search *s, gw_err *err) {
     gw_catalog *catalog = s->elsewhere ? &s->catalog : &s->own_catalog;
     char list[300];
     if (!resolve_best(s, catalog, err)) return false;
-    uint32_t jobs = list_jobs(s, catalog, list);
+    uint32_t jobs = list_jobs(s, catalog, NULL, list);
     if (jobs > 1 && s->choice.step != GW_CHECKPOINT_NEWEST) return fail_ambiguous(s, jobs, list, err);
     gw_manifest *best = find_newest(s, catalog, false);
     if (best == NULL) best = find_newest(s, catalog, true);
@@ -341,7 +342,10 @@ static bool add_parent(search *s, gw_err *err) {
     gw_node_origin *origin = add(s);
     origin->fixed = s->choice.step != GW_CHECKPOINT_NEWEST;
     if (best == NULL) return true;
-    if (jobs > 1) origin->choice = choice_text(best, list);
+    if (jobs > 1) {
+        list_jobs(s, catalog, &best->job_id, list);
+        origin->choice = choice_text(best, list);
+    }
     origin->known = true;
     origin->step = best->step;
     origin->root = best->root;

@@ -614,18 +614,29 @@ static void publish_again(void *context) {
 
 /* The beginning and the end. */
 
-/* The length of a job that does not describe it: "1000 steps; 120 shards in the first". */
-static void write_length(const gw_node_job *job, char text[160]) {
+enum { LENGTH_TEXT = 240 };
+
+/* The length of a job in words: its own, or for one that does not describe it "1000 steps; 120 shards in the
+ * first", and where --steps ends it before. */
+static void write_length(const gw_node_job *job, char text[LENGTH_TEXT]) {
     gw_phase phase;
     uint64_t first = job->params.origin != NULL ? job->origin.step : 0;
     uint32_t shards = job->options->job->shards(job->instance, first, &phase);
-    char steps[40] = "steps without an end";
+    char steps[40] = "steps without an end", end[80] = "";
     if (job->steps != UINT64_MAX)
         snprintf(steps, sizeof steps, "%" PRIu64 " step%s", job->steps, job->steps == 1 ? "" : "s");
-    snprintf(text, 160, "%s; %" PRIu32 " shard%s in the first", steps, shards, shards == 1 ? "" : "s");
+    if (job->plan.steps > job->steps)
+        snprintf(end, sizeof end, "; --steps ends it after step %" PRIu64 " of %" PRIu64, job->steps,
+                 job->plan.steps);
+    if (job->plan.length_text[0] != '\0')
+        snprintf(text, LENGTH_TEXT, "%s%s", job->plan.length_text, end);
+    else
+        snprintf(text, LENGTH_TEXT, "%s; %" PRIu32 " shard%s in the first%s", steps, shards,
+                 shards == 1 ? "" : "s", end);
 }
 
-static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memory, char length[160]) {
+static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memory,
+                               char length[LENGTH_TEXT]) {
     const gw_published *of = &p->of;
     const gw_plan *plan = &of->job->plan;
     write_length(of->job, length);
@@ -642,21 +653,21 @@ static gw_event_start start_of(const gw_publisher *p, const gw_memory_plan *memo
                             .memory = memory->text,
                             .data = plan->data_text,
                             .model = plan->model_text,
-                            .length = plan->length_text[0] != '\0' ? plan->length_text : length,
+                            .length = length,
                             .best_by = of->job->best.by,
                             .patience = of->job->best.rule.patience,
                             .compute_class = of->engine->device->class_text};
 }
 
 void gw_publish_opening(const gw_publisher *p, const gw_memory_plan *memory) {
-    char length[160];
+    char length[LENGTH_TEXT];
     const gw_event_start start = start_of(p, memory, length);
     gw_names_put(p->of.console->names, &p->of.self->id, p->of.options->name);
     gw_events_opening(p->of.console->events, &start);
 }
 
 void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
-    char length[160];
+    char length[LENGTH_TEXT];
     const gw_event_start start = start_of(p, memory, length);
     p->snapshot = calloc(1, sizeof *p->snapshot);
     GW_ASSERT_MEMORY(p->snapshot != NULL);

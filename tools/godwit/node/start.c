@@ -163,10 +163,10 @@ static void warn_of_others(const gw_need *known, uint64_t taken) {
 /* Adds "3.0 MiB PURPOSE" to the text; parts of no bytes are left out. */
 static void add_memory_part(gw_memory_plan *memory, uint64_t bytes, const char *purpose) {
     size_t used = strlen(memory->text);
-    double mib = (double)bytes * 0x1p-20;
+    char amount[GW_BYTES_TEXT];
     if (bytes == 0) return;
-    snprintf(memory->text + used, sizeof memory->text - used, "%s%.1f %s %s", used > 0 ? ", " : "",
-             mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB", purpose);
+    snprintf(memory->text + used, sizeof memory->text - used, "%s%s %s", used > 0 ? ", " : "",
+             gw_events_memory(bytes, amount), purpose);
 }
 
 /* Compares the memory that this peer will take, as far as it is known before the first step, with the

@@ -1,8 +1,10 @@
 #include "tools/godwit/options/jobs.h"
 
+#include "core/base/assert.h"
 #include "core/os/durable.h"
 #include "kernels/jobs/jobs.h"
 #include "kernels/jobs/program/program.h"
+#include "tools/godwit/options/headers.h"
 #include "tools/godwit/text/suggest.h"
 
 #include <dlfcn.h>
@@ -53,10 +55,25 @@ static const gw_job_type *job_in(void *object, const char *path, gw_err *err) {
     return check_job(job, path, err) ? job : NULL;
 }
 
+/* Fails because of a source file of C, which has to be compiled before. */
+static const gw_job_type *fail_source(const char *path, gw_err *err) {
+    char *object;
+    int stem = (int)strlen(path) - 2;
+    GW_ASSERT_MEMORY(asprintf(&object, "%.*s.so", stem, path) >= 0);
+    char *compile = gw_headers_compile(path, object);
+    gw_fail(err, GW_E_USAGE, "%s is the source of a job: compile it first (%s), and run %s", path, compile,
+            object);
+    free(compile);
+    free(object);
+    return NULL;
+}
+
 /* Loads a job from a shared object. The file is hashed before and after it is loaded: if the two hashes
  * differ, the file was replaced, and which version was loaded is unknown. */
 static const gw_job_type *load(const char *path, char code[GW_HASH_TEXT], gw_err *err) {
     gw_hash before, after;
+    const char *ending = strrchr(path, '.');
+    if (ending != NULL && strcmp(ending, ".c") == 0 && access(path, F_OK) == 0) return fail_source(path, err);
     bool hashed = hash_file(path, &before, err);
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL) {

@@ -134,10 +134,10 @@ static void say_opening(gw_events *events, const gw_event_start *start) {
     say(events, "length: %s", start->length);
     if (start->best_by != NULL && start->best_by[0] != '\0') say_best(events, start);
     say(events, "device: %s", start->device);
-    double mib = (double)start->memory_bytes * 0x1p-20;
+    char memory[GW_BYTES_TEXT];
     bool parts = start->memory != NULL && start->memory[0] != '\0';
-    say(events, "memory: about %.*f %s%s%s", mib < 1024.0 ? 0 : 1, mib < 1024.0 ? mib : mib / 1024.0,
-        mib < 1024.0 ? "MiB" : "GiB", parts ? ": " : "", parts ? start->memory : "");
+    say(events, "memory: about %s%s%s", gw_events_memory(start->memory_bytes, memory), parts ? ": " : "",
+        parts ? start->memory : "");
 }
 
 static json_t *start_object(const gw_events *events, const char *event, const gw_event_start *start) {
@@ -217,6 +217,15 @@ const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]) {
     else
         snprintf(text, GW_BYTES_TEXT, "%.1f %s", number < 1e9 ? number * 1e-6 : number * 1e-9,
                  number < 1e9 ? "MB" : "GB");
+    return text;
+}
+
+const char *gw_events_memory(uint64_t bytes, char text[GW_BYTES_TEXT]) {
+    double mib = (double)bytes * 0x1p-20;
+    if (mib < 1)
+        snprintf(text, GW_BYTES_TEXT, "%.0f KiB", mib * 1024);
+    else
+        snprintf(text, GW_BYTES_TEXT, "%.1f %s", mib < 1024 ? mib : mib / 1024, mib < 1024 ? "MiB" : "GiB");
     return text;
 }
 

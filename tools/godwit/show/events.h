@@ -56,6 +56,8 @@ void gw_events_start(gw_events *events, const gw_event_start *start);
 /* Writes bytes in words, "512 kB" or "3.2 MB"; returns `text`. Any thread. */
 enum { GW_BYTES_TEXT = 16 };
 const char *gw_events_bytes(uint64_t bytes, char text[GW_BYTES_TEXT]);
+/* Writes bytes of memory in words, "512 KiB" or "3.2 MiB"; returns `text`. Any thread. */
+const char *gw_events_memory(uint64_t bytes, char text[GW_BYTES_TEXT]);
 
 /* The job goes on from the state of another job, its parent, after so many steps. `parent` NULL: other
  * peers have to say from which. */

@@ -1,5 +1,6 @@
 #include "tools/godwit/text/suggest.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,8 +13,12 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
+static bool is_same(char a, char b) {
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
 /* The distance of two words of at most LONGEST letters, by the rows of the table of prefixes (optimal string
- * alignment). */
+ * alignment). Capitals count as small letters. */
 static size_t distance_of(const char *a, size_t a_length, const char *b, size_t b_length) {
     size_t rows[3][LONGEST + 1];
     size_t *before = rows[0], *last = rows[1], *row = rows[2];
@@ -21,8 +26,8 @@ static size_t distance_of(const char *a, size_t a_length, const char *b, size_t 
     for (size_t i = 1; i <= a_length; i++) {
         row[0] = i;
         for (size_t k = 1; k <= b_length; k++) {
-            row[k] = least(least(last[k], row[k - 1]) + 1, last[k - 1] + (a[i - 1] != b[k - 1]));
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+            row[k] = least(least(last[k], row[k - 1]) + 1, last[k - 1] + !is_same(a[i - 1], b[k - 1]));
+            if (i > 1 && k > 1 && is_same(a[i - 1], b[k - 2]) && is_same(a[i - 2], b[k - 1]))
                 row[k] = least(row[k], before[k - 2] + 1);
         }
         size_t *oldest = before;
@@ -120,7 +125,10 @@ static bool complain(const struct argp *argp, int argc, char **argv) {
         return true;
     }
     if (unknown[0] == '\0') return false;
-    fprintf(stderr, "%s: unrecognized option '--%s'\n", argv[0], unknown);
+    bool directory = strcmp(unknown, "dir") == 0 && argp->args_doc != NULL && strstr(argp->args_doc, "DIR");
+    fprintf(stderr, "%s: unrecognized option '--%s'", argv[0], unknown);
+    if (directory) fprintf(stderr, ": the directory is given without it: %s DIR", argv[0]);
+    fputc('\n', stderr);
     const char *ending = strrchr(argv[0], '.');
     if (ending != NULL && strcmp(ending, ".py") == 0) /* the command ends with the name of a script */
         fprintf(stderr, "Options of the script itself stand behind --: %s [OPTION...] -- --%s\n", argv[0],

@@ -17,3 +17,12 @@ char *gw_timestamp(const struct timespec *time, bool dated, char text[GW_TIMESTA
              local.tm_sec, time->tv_nsec / 1000000, offset);
     return text;
 }
+
+const char *gw_timestamp_utc(uint64_t wall_ms, char text[GW_TIMESTAMP_UTC_TEXT]) {
+    time_t seconds = (time_t)(wall_ms / 1000);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) == NULL ||
+        strftime(text, GW_TIMESTAMP_UTC_TEXT, "%Y-%m-%d %H:%M:%SZ", &utc) == 0)
+        snprintf(text, GW_TIMESTAMP_UTC_TEXT, "-");
+    return text;
+}

@@ -4,11 +4,14 @@
 #include "core/base/assert.h"
 #include "core/os/directory.h"
 #include "kernels/data/safetensors.h"
+#include "tools/godwit/show/control.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
+#include "tools/godwit/text/timestamp.h"
 
 #include <argp.h>
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +23,7 @@ enum { LOOKS = 5 };
 typedef struct found_job {
     const gw_hash *id;
     const char *name;
+    uint64_t newest_step;
     uint64_t saved_ms; /* wall clock time at which its latest checkpoint was written; 0: it has only a copy */
     bool has_step;     /* it has a checkpoint of the step that was asked for */
 } found_job;
@@ -68,6 +72,7 @@ static void add_job(source *s, const gw_manifest *manifest, uint64_t step) {
         s->jobs[s->job_count++] = (found_job){.id = &manifest->job_id, .name = manifest->job_name};
     if (manifest->created_ms > s->jobs[j].saved_ms && !gw_manifest_is_copy(manifest))
         s->jobs[j].saved_ms = manifest->created_ms;
+    if (manifest->step > s->jobs[j].newest_step) s->jobs[j].newest_step = manifest->step;
     s->jobs[j].has_step |= step == GW_CHECKPOINT_NEWEST || manifest->step == step;
 }
 
@@ -80,16 +85,26 @@ static int to_be_read_first(const void *a, const void *b) {
     return memcmp(left->id->bytes, right->id->bytes, sizeof left->id->bytes);
 }
 
-/* Writes the ids and names of the jobs from `first` on, before `end`, as in "1f3a5c7d (gpt), 8c1d22e0
- * (pi)", as far as there is room. */
-static const char *job_names(const source *s, uint32_t first, uint32_t end, char text[200]) {
-    uint32_t used = 0;
+enum { NAMES = 400 };
+
+/* Writes by what people tell the jobs from `first` on, before `end`, apart, as in "1f3a5c7d (gpt, step 40, saved
+ * 2026-11-25 13:33:22Z), 8c1d22e0 (pi, step 9, saved 2026-11-20 08:10:01Z)", as far as there is room. */
+static const char *job_names(const source *s, uint32_t first, uint32_t end, char text[NAMES]) {
+    enum { ONE = GW_CHECKPOINT_JOB_TEXT + GW_JOB_NAME_BYTES + GW_TIMESTAMP_UTC_TEXT + 48, MORE = 24 };
+    uint32_t used = 0, j = first;
     text[0] = '\0';
-    for (uint32_t j = first; j < end && used + GW_JOB_NAME_BYTES + 16 < 200; j++) {
-        char id[GW_CHECKPOINT_JOB_TEXT];
-        used += (uint32_t)snprintf(text + used, 200 - used, "%s%s (%s)", j > first ? ", " : "",
-                                   gw_checkpoint_job_short(s->jobs[j].id, id), s->jobs[j].name);
+    for (; j < end && used + ONE + MORE < NAMES; j++) {
+        const found_job *job = &s->jobs[j];
+        char id[GW_CHECKPOINT_JOB_TEXT], when[GW_TIMESTAMP_UTC_TEXT];
+        used += (uint32_t)snprintf(text + used, NAMES - used, "%s%s (%s, step %llu", j > first ? ", " : "",
+                                   gw_checkpoint_job_short(job->id, id), job->name,
+                                   (unsigned long long)job->newest_step);
+        if (job->saved_ms > 0)
+            used += (uint32_t)snprintf(text + used, NAMES - used, ", saved %s",
+                                       gw_timestamp_utc(job->saved_ms, when));
+        used += (uint32_t)snprintf(text + used, NAMES - used, ")");
     }
+    if (j < end) snprintf(text + used, NAMES - used, ", and %u more", end - j);
     return text;
 }
 
@@ -122,7 +137,7 @@ static bool is_last_of_line(const source *s) {
 
 /* Fails if the given digits fit several jobs. Otherwise reports which of several is taken. */
 static bool settle_job(source *s, const gw_checkpoint_choice *choice, gw_err *err) {
-    char names[200], taken[200];
+    char names[NAMES], id[GW_CHECKPOINT_JOB_TEXT];
     while (s->with_step < s->job_count && s->jobs[s->with_step].has_step) s->with_step++;
     if (s->job_count < 2) return true;
     if (choice->job != NULL)
@@ -134,12 +149,13 @@ static bool settle_job(source *s, const gw_checkpoint_choice *choice, gw_err *er
     if (choice->step != GW_CHECKPOINT_NEWEST)
         snprintf(step, sizeof step, " of those with a checkpoint of step %llu",
                  (unsigned long long)choice->step);
-    job_names(s, 0, 1, taken);
+    gw_checkpoint_job_short(s->jobs[0].id, id);
     if (s->with_step == 1)
-        fprintf(stderr, "%s: took job %s, the only one%s\n", s->program, taken, step + strlen(" of those"));
+        fprintf(stderr, "%s: took job %s (%s), the only one%s\n", s->program, id, s->jobs[0].name,
+                step + strlen(" of those"));
     else
-        fprintf(stderr, "%s: took job %s, which was saved last%s; choose another with --job: %s\n",
-                s->program, taken, step, job_names(s, 1, s->with_step, names));
+        fprintf(stderr, "%s: took job %s (%s), which was saved last%s; choose another with --job: %s\n",
+                s->program, id, s->jobs[0].name, step, job_names(s, 1, s->with_step, names));
     return true;
 }
 
@@ -188,10 +204,29 @@ static bool find_candidates(source *s, const gw_checkpoint_choice *choice, gw_er
     return true;
 }
 
+/* Names another job whose newest checkpoint here tells which state is its best; "" where there is none. */
+static const char *best_elsewhere(const source *s, const gw_hash *job, char text[80]) {
+    const gw_manifest *newest = NULL;
+    char id[GW_CHECKPOINT_JOB_TEXT];
+    double value;
+    for (uint32_t c = 0; c < s->catalog_count; c++)
+        for (uint32_t i = 0; i < s->catalogs[c].good_count; i++) {
+            const gw_manifest *one = &s->catalogs[c].good[i];
+            if (!gw_hash_equal(&one->job_id, job) && gw_manifest_best(one, &value).step > 0 &&
+                (newest == NULL || one->created_ms > newest->created_ms))
+                newest = one;
+        }
+    text[0] = '\0';
+    if (newest != NULL)
+        snprintf(text, 80, "; that of job %s (%s) is known: --job %s",
+                 gw_checkpoint_job_short(&newest->job_id, id), newest->job_name, id);
+    return text;
+}
+
 /* Leaves only the checkpoint of the best evaluated state, which the newest checkpoint names. An older one may
  * name a state that has been let go, or that later evaluations would not have called the best. */
 static bool choose_best(source *s, gw_err *err) {
-    char id[GW_CHECKPOINT_JOB_TEXT];
+    char id[GW_CHECKPOINT_JOB_TEXT], other[80];
     double value = 0;
     if (s->candidate_count == 0) return true;
     const gw_manifest *by = s->candidates[0];
@@ -200,15 +235,14 @@ static bool choose_best(source *s, gw_err *err) {
         return gw_fail(err, GW_E_NOTFOUND,
                        "job %s has made no evaluation of %s before its newest checkpoint, of step %llu%s",
                        gw_checkpoint_job_short(&by->job_id, id), by->best_by, (unsigned long long)by->step,
-                       gw_manifest_param(by, "parent") != NULL
-                           ? "; the best state of the job from which it goes on is that job's (--job)"
-                           : "");
+                       best_elsewhere(s, &by->job_id, other));
     if (best.step == 0)
         return gw_fail(
             err, GW_E_NOTFOUND,
             "the newest checkpoint, of step %llu of job %s, does not tell which state is the best: 'godwit "
-            "run --keep-best REPORT' has it recorded",
-            (unsigned long long)by->step, gw_checkpoint_job_short(&by->job_id, id));
+            "run --keep-best REPORT' has it recorded%s",
+            (unsigned long long)by->step, gw_checkpoint_job_short(&by->job_id, id),
+            best_elsewhere(s, &by->job_id, other));
     for (uint32_t i = 0; i < s->candidate_count; i++) {
         if (s->candidates[i]->step != best.step || !gw_hash_equal(&s->candidates[i]->root, &best.root))
             continue;
@@ -308,6 +342,26 @@ bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes,
     return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
+/* Asks the peer that runs in a directory whether its job is none that the choice allows; then it will not save a
+ * checkpoint that was asked for. Writes what its job is. */
+static bool runs_another_job(const char *dir, const gw_checkpoint_choice *choice,
+                             char text[GW_JOB_NAME_BYTES + GW_CHECKPOINT_JOB_TEXT + 8]) {
+    gw_err ignored;
+    char *answer = gw_control_ask(dir, "status", &ignored);
+    json_t *status = answer != NULL ? json_loads(answer, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(status, "job")),
+               *id = json_string_value(json_object_get(status, "job_id"));
+    bool other =
+        (name != NULL && choice->job_name != NULL && strcmp(name, choice->job_name) != 0) ||
+        (id != NULL && choice->job != NULL && strncasecmp(id, choice->job, strlen(choice->job)) != 0);
+    if (other)
+        snprintf(text, GW_JOB_NAME_BYTES + GW_CHECKPOINT_JOB_TEXT + 8, "%.8s (%s)", id != NULL ? id : "?",
+                 name != NULL ? name : "?");
+    json_decref(status);
+    free(answer);
+    return other;
+}
+
 /* Fails where there is no checkpoint to try. `where` names the place, and `peer` tells that a peer runs
  * there. */
 static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, const char *where, bool peer,
@@ -331,6 +385,10 @@ static bool fail_empty(const source *s, const gw_checkpoint_choice *choice, cons
     if (s->bad != NULL)
         return gw_fail(err, s->bad->err.code, "%s holds no intact checkpoint%s: %s", where, of,
                        s->bad->err.text);
+    char own[GW_JOB_NAME_BYTES + GW_CHECKPOINT_JOB_TEXT + 8];
+    if (peer && runs_another_job(where, choice, own))
+        return gw_fail(err, GW_E_USAGE, "%s holds no checkpoint%s, and the peer that runs there runs job %s",
+                       where, of, own);
     if (peer)
         return gw_fail(
             err, GW_E_NOTFOUND,

@@ -33,6 +33,22 @@ static bool split_list(char *list, char **dirs, uint32_t *count, gw_checkpoint_c
     return true;
 }
 
+/* Fails because a checkpoint is chosen behind another directory than the last: what is chosen is of all of them. */
+static bool check_choices(char *const *dirs, uint32_t count, gw_err *err) {
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        gw_checkpoint_choice chosen = {.step = GW_CHECKPOINT_NEWEST};
+        const char *at = strrchr(dirs[i], '@');
+        gw_checkpoint_choice_cut(dirs[i], &chosen);
+        if (chosen.best || chosen.job != NULL || chosen.step != GW_CHECKPOINT_NEWEST)
+            return gw_fail(
+                err, GW_E_USAGE,
+                "'%s@%s' stands before a comma: the directories are of one checkpoint, which is chosen "
+                "behind the last of them: %s,%s@%s",
+                dirs[i], at + 1, dirs[i], dirs[count - 1], at + 1);
+    }
+    return true;
+}
+
 static bool is_directory(const char *path, struct stat *about) {
     return stat(path, about) == 0 && S_ISDIR(about->st_mode);
 }
@@ -198,7 +214,7 @@ bool gw_init_load(const gw_params *params, const char *dir, gw_model *model, gw_
     struct stat own = {0}, given;
     uint32_t count;
     gw_checkpoint_choice choice = {.step = GW_CHECKPOINT_NEWEST};
-    bool good = split_list(copy, dirs, &count, &choice, err);
+    bool good = split_list(copy, dirs, &count, &choice, err) && check_choices(dirs, count, err);
     bool from_dirs = good && !gw_model_is_folder(list) && is_directory(dirs[0], &given);
     for (uint32_t i = 0; from_dirs && good && i < count; i++)
         if (gw_model_is_folder(dirs[i]))

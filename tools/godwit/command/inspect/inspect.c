@@ -226,9 +226,21 @@ static char *folder_of(const char *path) {
     return NULL;
 }
 
+/* Fails because a file is no manifest. A file that is named like one may be damaged; any other was never one. */
+static bool fail_manifest(const char *path, gw_err *err) {
+    static const char ending[] = ".manifest";
+    size_t length = strlen(path);
+    bool named = length >= sizeof ending - 1 && strcmp(path + length - (sizeof ending - 1), ending) == 0;
+    bool content = err->code == GW_E_INVALID || err->code == GW_E_CORRUPT || err->code == GW_E_LIMIT;
+    return !named && content &&
+           gw_fail(err, GW_E_USAGE,
+                   "%s is no manifest: give the directory of a peer, or a file in its folder manifests",
+                   path);
+}
+
 static bool inspect_manifest(const arguments *a, gw_err *err) {
     gw_manifest manifest;
-    if (!gw_catalog_read(gw_io_system(), a->path, &manifest, err)) return false;
+    if (!gw_catalog_read(gw_io_system(), a->path, &manifest, err)) return fail_manifest(a->path, err);
     char *dir = folder_of(a->path);
     gw_store *store = NULL;
     gw_inspect_report report;

@@ -2,22 +2,14 @@
 #include "kernels/jobs/gpt/gpt.h"
 #include "tools/godwit/command/inspect/show.h"
 #include "tools/godwit/show/events.h"
+#include "tools/godwit/text/timestamp.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { SHAPE_TEXT = 21, TIME_TEXT = 24, MOST_BAD_CHUNKS = 10 };
-
-static const char *time_text(uint64_t unix_ms, char text[TIME_TEXT]) {
-    time_t seconds = (time_t)(unix_ms / 1000);
-    struct tm utc;
-    if (gmtime_r(&seconds, &utc) == NULL || strftime(text, TIME_TEXT, "%Y-%m-%d %H:%M:%SZ", &utc) == 0)
-        snprintf(text, TIME_TEXT, "-");
-    return text;
-}
+enum { SHAPE_TEXT = 21, MOST_BAD_CHUNKS = 10 };
 
 /* "784x128", cut with "..." when it does not fit. */
 static const char *shape_text(const gw_tensor *tensor, char text[SHAPE_TEXT]) {
@@ -128,14 +120,14 @@ void gw_inspect_print_catalog(FILE *out, const char *where, const gw_catalog *ca
     fprintf(out, "%9s  %-9s %-8s  %-8s %9s %7s  %s\n", "step", "job", "", "root", "state", "here", "saved");
     for (uint32_t i = catalog->good_count; i-- > 0;) {
         const gw_manifest *m = &catalog->good[i];
-        char id[9], root[9], size[GW_BYTES_TEXT], when[TIME_TEXT], held[24];
+        char id[9], root[9], size[GW_BYTES_TEXT], when[GW_TIMESTAMP_UTC_TEXT], held[24];
         gw_hex(m->job_id.bytes, 4, id);
         gw_hex(m->root.bytes, 4, root);
         snprintf(held, sizeof held, "%u/%u", here[i], m->chunk_count);
         fprintf(out, "%9" PRIu64 "  ", m->step);
         print_padded(out, m->job_name, 9);
         fprintf(out, " %s  %s %9s %7s  %s", id, root, gw_events_bytes(m->state_bytes, size), held,
-                time_text(m->created_ms, when));
+                gw_timestamp_utc(m->created_ms, when));
         fputs("\n", out);
         print_parent(out, "           from ", m, "\n");
         const char *by;
@@ -248,8 +240,8 @@ static const char *result_name(const char *tensor) {
     return tensor;
 }
 
-/* Prints the results that a job keeps in its state. A loss of exactly 0 is one that no
- * evaluation has computed yet: it is what the state begins with. */
+/* Prints the results that a job keeps in its state. A loss of exactly 0, with which the state begins, is left out:
+ * no evaluation has computed it. */
 static void print_results(FILE *out, const gw_inspect_report *report) {
     words list = {.out = out, .head = "results"};
     bool absent = false;
@@ -257,13 +249,11 @@ static void print_results(FILE *out, const gw_inspect_report *report) {
         const gw_tensor *tensor = &report->manifest->tensors[i];
         char value[32];
         if (!gw_inspect_is_result(tensor)) continue;
-        bool computed = report->norms[i].last != 0 || strstr(tensor->name, "loss") == NULL;
+        bool absent_here = report->norms[i].absent > 0;
+        if (!absent_here && report->norms[i].last == 0 && strstr(tensor->name, "loss") != NULL) continue;
         snprintf(value, sizeof value, "%.9g", report->norms[i].last);
-        absent |= report->norms[i].absent > 0;
-        put_word(&list, result_name(tensor->name),
-                 report->norms[i].absent > 0 ? "?"
-                 : computed                  ? value
-                                             : "-");
+        absent |= absent_here;
+        put_word(&list, result_name(tensor->name), absent_here ? "?" : value);
     }
     end_words(&list);
     if (absent) fputs("             (?: in chunks that are not here)\n", out);
@@ -272,7 +262,7 @@ static void print_results(FILE *out, const gw_inspect_report *report) {
 void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool tensors) {
     const gw_manifest *m = report->manifest;
     uint64_t updates;
-    char root[GW_HASH_TEXT], id[17], size[GW_BYTES_TEXT], when[TIME_TEXT];
+    char root[GW_HASH_TEXT], id[17], size[GW_BYTES_TEXT], when[GW_TIMESTAMP_UTC_TEXT];
     gw_hex(m->root.bytes, sizeof m->root.bytes, root);
     gw_hex(m->job_id.bytes, 8, id);
     fprintf(out, "step         %" PRIu64, m->step);
@@ -285,7 +275,7 @@ void gw_inspect_print_report(FILE *out, const gw_inspect_report *report, bool te
     fprintf(out, "             %s", gw_events_bytes(m->state_bytes, size));
     if (m->fingerprint != 0) fprintf(out, ", fingerprint %016" PRIx64, m->fingerprint);
     fputs("\n", out);
-    fprintf(out, "saved        %s", time_text(m->created_ms, when));
+    fprintf(out, "saved        %s", gw_timestamp_utc(m->created_ms, when));
     if (m->epoch != 0) fprintf(out, ", in view %" PRIu64, m->epoch);
     fputs("\n", out);
     print_parent(out, "went on from ", m, "\n");
