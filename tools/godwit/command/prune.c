@@ -258,7 +258,7 @@ static bool spare_own_job(const char *dir, const jobs *all, gw_err *err) {
     for (uint32_t i = 0; good && i < all->count; i++) {
         char id[GW_HASH_TEXT];
         gw_hex(all->list[i].newest->job_id.bytes, sizeof(gw_hash), id);
-        if (all->list[i].remove && strcmp(id, own) == 0)
+        if (own != NULL && all->list[i].remove && strcmp(id, own) == 0)
             good = gw_fail(err, GW_E_DENIED,
                            "job %.8s is the one that the peer in %s runs: stop it first (godwit "
                            "stop --dir %s)",
