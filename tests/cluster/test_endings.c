@@ -522,7 +522,8 @@ Test(endings, a_disk_without_room_for_two_checkpoints_is_refused) {
     lab_state(l, peer, "done");
     umount2(disk, MNT_DETACH);
 
-    /* A last state takes the room of an older checkpoint, so that counts; at the end nothing is left to write. */
+    /* A last state takes the room of an older checkpoint, so that counts; at the end nothing is left to
+     * write. */
     mount_disk(disk, "size=5m");
     const char *long_job = "synthetic --shard-ms 1 --steps 100000 --state-bytes 2m --checkpoint-every 1";
     peer = lab_start(l, "one", NULL, long_job);

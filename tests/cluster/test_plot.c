@@ -152,8 +152,8 @@ Test(plot, a_million_rows_take_no_more_memory_than_some_thousand, .disabled = SA
               strstr(script, "\n1000000 3\n") != NULL);
 }
 
-/* The picture of one run, or of some, does not take the place of other ones', and shows its name. No line leads over steps that
- * the file lacks. */
+/* The picture of one run, or of some, does not take the place of other ones', and shows its name. No line
+ * leads over steps that the file lacks. */
 Test(plot, a_picture_is_named_after_its_file_and_shows_a_range) {
     const char keep[] = "#!/bin/sh\ncat >script; printf '\\211PNG\\r\\nIEND'\n";
     static char script[20000];

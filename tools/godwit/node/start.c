@@ -539,8 +539,8 @@ static void tell_addresses(const gw_node *node, const gw_peer_config *config) {
     if (text[0] != '\0') gw_log(GW_INFO, "node", "others reach this peer at %s", text);
 }
 
-/* Warns of a checkpoint of which a chunk is damaged or gone, where nobody can bring it: with other peers it is
- * usual that each has a part, and the others are asked. */
+/* Warns of a checkpoint of which a chunk is damaged or gone, where nobody can bring it: with other peers
+ * it is usual that each has a part, and the others are asked. */
 static void warn_of_lack(const gw_node *node, const gw_peer_config *config, const gw_found *found) {
     bool alone = config->known_count == 0 && !config->joins && config->peers == 1;
     if (!alone || found->lack[0] == '\0') return;

@@ -480,7 +480,8 @@ Test(peer_proposals, who_must_list_more_views_than_a_proposal_holds_says_so) {
     flock_close(&f);
 }
 
-/* The newest checkpoint of the first peer lacks chunks, of which it has never had all, or which are damaged. */
+/* The newest checkpoint of the first peer lacks chunks, of which it has never had all, or which are
+ * damaged. */
 static void run_without_chunks(flock *f, bool met_another) {
     flock_open(f, 2, 1, 20, GW_QUORUM_ANY);
     flock_peer *p = &f->peers[0];
