@@ -80,6 +80,19 @@ Test(best, is_the_same_bytes_whatever_dies_and_the_job_ends_at_one_step) {
     snprintf(shown, sizeof shown, " steps=0 state=- saved=%llu ", (unsigned long long)last);
     const char *line = lab_text(lab_last(alone, "done"), "line");
     cr_expect_not_null(strstr(line, shown), "%s", line);
+
+    /* Without its chunks it makes the steps again, having told which file is missing. */
+    int code;
+    char command[LAB_PATH + 40];
+    snprintf(command, sizeof command, "rm -r %s/chunks/*", alone->dir);
+    free(lab_shell(command, &code));
+    cr_assert_eq(code, 0);
+    alone = lab_start(l, "alone", NULL, PATIENT " --resume-timeout 100ms");
+    cr_expect_str_eq(lab_state(l, alone, "done"), right);
+    const char *lack = lab_logged(alone, "and no other peer of this job has been met from");
+    snprintf(shown, sizeof shown, "step %llu lacks 1 of 1 chunks here", (unsigned long long)last);
+    cr_assert_not_null(lack);
+    cr_expect(strstr(lack, shown) != NULL && strstr(lack, "/chunks/") != NULL, "%s", lack);
     alone = &l->peers[0];
 
     /* The state is that of a run that ends there. */
