@@ -514,6 +514,8 @@ Test(cli, run_names_the_option_that_is_wrong) {
     refused("run --dir x ./train.py", "the job comes first: godwit run ./train.py [OPTION...]");
     refused("run fly", "digits, gpt, program, synthetic");
     refused("run ./no-such-job.so", "no-such-job.so");
+    refused("run " GODWIT_SOURCE "/README.md",
+            "/README.md is neither a Python program (train.py) nor a shared");
     refused("run " GODWIT_SOURCE "/tests/jobs/pi.c",
             "compile it first (cc -std=c11 -Wall -Wextra -O2 -shared -fPIC -I");
     refused("run " GODWIT_SOURCE "/tests/jobs/pi.c", "and run " GODWIT_SOURCE "/tests/jobs/pi.so\n");

@@ -312,6 +312,29 @@ Test(gpt, an_export_without_its_configuration_leaves_the_older_weights) {
     lab_close(l);
 }
 
+/* An identity has one digest of all files of data: which of them differs is told by the command of the other job. */
+Test(gpt, whose_data_differ_is_told_of_the_files) {
+    lab *l = lab_open();
+    int code;
+#define BESIDE                                                                                               \
+    "cd %s && " GODWIT_BINARY " run gpt --layers 1 --heads 1 --channels 8 --context 8 --batch-tokens 64 "    \
+    "--micro-batch 8 --updates 1 --listen 127.0.0.1:0 --dir d "
+    output(&code, "cp " GODWIT_SOURCE "/README.md %s/it\\'s && cp " GODWIT_SOURCE "/LICENSE %s/other", l->dir,
+           l->dir);
+    cr_assert_eq(code, 0);
+    const char *said = output(&code, BESIDE "--data it\\'s --val=it\\'s 2>&1", l->dir);
+    cr_assert_eq(code, 0, "%s", said);
+    said = output(&code, BESIDE "--data it\\'s 2>&1", l->dir);
+    cr_expect(code == 2 && strstr(said, "another job (it has --val, here it is not given)") != NULL, "%s",
+              said);
+    said = output(&code, BESIDE "--data other --val it\\'s 2>&1", l->dir);
+    cr_expect(code == 2 &&
+                  strstr(said, "(the data differ; its command has --data 'it'\\''s' '--val=it'\\''s')") !=
+                      NULL,
+              "%s", said);
+    lab_close(l);
+}
+
 Test(gpt, generates_the_same_text_by_the_same_seed) {
     lab *l = lab_open();
     lab_undisturbed(l, GPT " --updates 3");
@@ -329,12 +352,6 @@ Test(gpt, generates_the_same_text_by_the_same_seed) {
     const char *said;
     output(&code, GODWIT_BINARY " inspect %s | grep -F val_loss", dir);
     cr_expect_eq(code, 1, "nobody computed it");
-    said = output(&code,
-                  GODWIT_BINARY " run " GPT " --updates 3 --val " GODWIT_SOURCE
-                                "/README.md --listen 127.0.0.1:0 --dir %s 2>&1",
-                  dir);
-    cr_expect(code == 2 && strstr(said, "another job (it has no --val, here it is given)") != NULL, "%s",
-              said);
     /* What was exported is the same model. */
     output(&code,
            "cd %s && mkdir hf && " GODWIT_BINARY " export --to hf %s | grep -x 'beside it: config.json'",

@@ -381,6 +381,43 @@ static void log_differences(const gw_node_job *job, const gw_hash *id, const cha
     free(text);
 }
 
+/* The length of the word of a shell's command line with which `text` begins; it may be quoted, in part or as a
+ * whole (gw_command_line_text). */
+static size_t word_length(const char *text) {
+    size_t length = 0;
+    bool quoted = false;
+    for (; text[length] != '\0' && (quoted || text[length] != ' '); length++) {
+        if (!quoted && text[length] == '\\' && text[length + 1] != '\0')
+            length++;
+        else if (text[length] == '\'')
+            quoted = !quoted;
+    }
+    return length;
+}
+
+/* Writes with which files of data the command of another job was given, "; its command has --data a.txt --val
+ * b.txt", as of digests that differ nobody can tell which file is meant. Writes nothing where that is not known. */
+static void name_files(gw_directory *directory, const gw_hash *id, char *text, size_t size) {
+    static const char *const options[] = {"--data", "--val", "--init"};
+    char *command = gw_identity_command_read(&directory->io, directory->path, id);
+    size_t used = 0;
+    text[0] = '\0';
+    for (const char *at = command; at != NULL && *at != '\0'; at += strspn(at, " ")) {
+        const char *word = at + (*at == '\'');
+        size_t length = word_length(at), name = 0;
+        for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+            if (strncmp(word, options[i], strlen(options[i])) == 0 && word[strlen(options[i])] != '\0' &&
+                strchr(" =", word[strlen(options[i])]) != NULL)
+                name = strlen(options[i]);
+        if (name == length && at[length] == ' ') length += 1 + word_length(at + length + 1);
+        if (name > 0 && used + 24 + length < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%.*s",
+                                     used == 0 ? "; its command has " : " ", (int)length, at);
+        at += length;
+    }
+    free(command);
+}
+
 /* Fails because the directory holds other jobs, and tells how the nearest of them can be meant. */
 static bool refuse_directory(const gw_node_job *job, gw_directory *directory, const gw_catalog *catalog,
                              gw_err *err) {
@@ -396,7 +433,7 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
          origin[GW_IDENTITY_ORIGIN];
     if (identity != NULL && best.differ > GW_IDENTITY_NAMED && best.differ < NO_IDENTITY)
         log_differences(job, &best.id, identity);
-    char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "";
+    char id[9], which[80], command[GW_PATH_BYTES + 60] = "", go_on[60] = "", files[400] = "";
     const char *other_jobs = jobs > 1 ? "them" : "it";
     gw_hex(best.id.bytes, 4, id);
     snprintf(which, sizeof which, "step %" PRIu64 " of another job", newest->step);
@@ -414,6 +451,8 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
             ? ". --steps is the end of a job, and a part of what it is; to stop for a while there "
               "is godwit stop"
             : "";
+    if (strstr(best.text, gw_identity_digest_text("data")) != NULL)
+        name_files(directory, &best.id, files, sizeof files);
     bool only_origin = best.differ == 1 && strstr(best.text, "; ") == NULL && identity != NULL &&
                        gw_identity_origin(identity, origin);
     if (only_origin)
@@ -424,9 +463,9 @@ static bool refuse_directory(const gw_node_job *job, gw_directory *directory, co
                 directory->path, which, origin, other_jobs);
     else
         gw_fail(err, GW_E_USAGE,
-                "%s holds %s (%s). Run the command of that job%s, %sname another --dir, or begin this job "
+                "%s holds %s (%s%s). Run the command of that job%s, %sname another --dir, or begin this job "
                 "beside %s by --fresh%s",
-                directory->path, which, best.text, command, go_on, other_jobs, steps);
+                directory->path, which, best.text, files, command, go_on, other_jobs, steps);
     free(identity);
     free(best.text);
     return false;

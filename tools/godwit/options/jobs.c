@@ -55,6 +55,30 @@ static const gw_job_type *job_in(void *object, const char *path, gw_err *err) {
     return check_job(job, path, err) ? job : NULL;
 }
 
+/* Whether a file is there and is no shared object, by its first bytes. */
+static bool is_other_file(const char *path) {
+    static const char magic[] = {0x7f, 'E', 'L', 'F'};
+    char start[sizeof magic] = "";
+    FILE *file = fopen(path, "re");
+    size_t count = file != NULL ? fread(start, 1, sizeof start, file) : 0;
+    if (file != NULL) fclose(file);
+    return file != NULL && (count < sizeof magic || memcmp(start, magic, sizeof magic) != 0);
+}
+
+/* Fails because of a file that the system cannot load. */
+static const gw_job_type *fail_load(const char *path, gw_err *err) {
+    const char *why = dlerror();
+    if (is_other_file(path))
+        gw_fail(err, GW_E_USAGE,
+                "%s is neither a Python program (train.py) nor a shared object that holds a job (`godwit "
+                "new-job` "
+                "writes the source of one)",
+                path);
+    else
+        gw_fail(err, GW_E_USAGE, "%s", why);
+    return NULL;
+}
+
 /* Fails because of a source file of C, which has to be compiled before. */
 static const gw_job_type *fail_source(const char *path, gw_err *err) {
     char *object;
@@ -76,10 +100,7 @@ static const gw_job_type *load(const char *path, char code[GW_HASH_TEXT], gw_err
     if (ending != NULL && strcmp(ending, ".c") == 0 && access(path, F_OK) == 0) return fail_source(path, err);
     bool hashed = hash_file(path, &before, err);
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (object == NULL) {
-        gw_fail(err, GW_E_USAGE, "%s", dlerror());
-        return NULL;
-    }
+    if (object == NULL) return fail_load(path, err);
     const gw_job_type *job = job_in(object, path, err);
     bool good = job != NULL && hashed && hash_file(path, &after, err) &&
                 (gw_hash_equal(&before, &after) ||
