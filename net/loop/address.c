@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fails because of an IPv6 address without brackets. What follows its last colon is a port where the rest is an
- * address, unless it is so short that it may be part of the address. */
+/* Fails because of an IPv6 address without brackets. What follows its last colon is a port where the rest
+ * is an address, unless it is so short that it may be part of the address. */
 static bool fail_unbracketed(const char *text, const char *colon, gw_err *err) {
     char rest[GW_HOST_TEXT] = "";
     struct in6_addr address;

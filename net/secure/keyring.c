@@ -68,8 +68,8 @@ static bool read_lines(const char *path, char *text, gw_keyring *keyring, gw_err
     return true;
 }
 
-/* Whether a file that could not be taken has a key somewhere: as many hexadecimal digits in a row. The wrong file
- * is named more often than a damaged one. */
+/* Whether a file that could not be taken has a key somewhere: as many hexadecimal digits in a row. The
+ * wrong file is named more often than a damaged one. */
 static bool has_key(const char *path) {
     char text[KEY_FILE_BYTES];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

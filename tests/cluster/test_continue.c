@@ -112,8 +112,8 @@ Test(continue_run, a_decay_branched_off_is_the_run_that_had_it_from_the_start) {
     lab_peer *branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
     cr_expect_str_eq(lab_state(l, branch, "done"), right);
     cr_expect_eq(lab_number(lab_last(branch, "continue"), "step"), 27);
-    /* The same command resumes, although its own checkpoint is the newest by now. It makes nothing new: the times
-     * by which people and commands take the job that was saved last stay. */
+    /* The same command resumes, although its own checkpoint is the newest by now. It makes nothing new:
+     * the times by which people and commands take the job that was saved last stay. */
     char *saved = times_in(branch->dir);
     branch = lab_start(l, "one", NULL, with(whole, "--continue", more));
     cr_expect_str_eq(lab_state(l, branch, "done"), right);
@@ -196,8 +196,8 @@ static const char *named(const lab_peer *peer, const char *before, const char *b
     return text;
 }
 
-/* A directory with several jobs is refused by the nearest of them, in the words that --continue takes. The value
- * of --continue is looked at when its job exists, too, and what it may mean is asked. */
+/* A directory with several jobs is refused by the nearest of them, in the words that --continue takes. The
+ * value of --continue is looked at when its job exists, too, and what it may mean is asked. */
 Test(continue_run, the_value_names_what_it_means_and_is_looked_at) {
     char part[TEXT], value[TEXT], moved[2 * LAB_PATH];
     lab *l = lab_open();

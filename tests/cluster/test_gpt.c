@@ -312,7 +312,8 @@ Test(gpt, an_export_without_its_configuration_leaves_the_older_weights) {
     lab_close(l);
 }
 
-/* An identity has one digest of all files of data: which of them differs is told by the command of the other job. */
+/* An identity has one digest of all files of data: which of them differs is told by the command of the
+ * other job. */
 Test(gpt, whose_data_differ_is_told_of_the_files) {
     lab *l = lab_open();
     int code;

@@ -353,7 +353,8 @@ Test(events, what_is_told_is_one_line_without_escapes) {
     cr_expect_str_eq(text, "godwit: failed: told??[2J\n");
 }
 
-/* Makes stdout and stderr a terminal of so many columns (0: its own choice). Returns the end that reads what it shows. */
+/* Makes stdout and stderr a terminal of so many columns (0: its own choice). Returns the end that reads
+ * what it shows. */
 static int open_terminal(unsigned short columns) {
     int reader = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     cr_assert(reader >= 0 && grantpt(reader) == 0 && unlockpt(reader) == 0);
@@ -423,7 +424,8 @@ Test(display, who_ends_at_once_leaves_no_live_line) {
     cr_expect_null(strstr(last, "step 312"), "%s", text);
 }
 
-/* A line that is drawn again below another one tells of a step that may have passed, also when the run has ended. */
+/* A line that is drawn again below another one tells of a step that may have passed, also when the run has
+ * ended. */
 Test(display, the_live_line_is_drawn_by_an_update_alone) {
     char text[2000] = "";
     gw_err err;

@@ -246,8 +246,8 @@ static bool remove_with_chunks(gw_directory *directory, const jobs *all, gw_err 
     return good;
 }
 
-/* Asks the peer that runs in a directory for its job, and fails where that is one of the jobs that are marked.
- * Fails with GW_E_NOTFOUND where no peer runs there. */
+/* Asks the peer that runs in a directory for its job, and fails where that is one of the jobs that are
+ * marked. Fails with GW_E_NOTFOUND where no peer runs there. */
 static bool spare_own_job(const char *dir, const jobs *all, gw_err *err) {
     char *answer = gw_control_ask(dir, "status", err);
     if (answer == NULL) return gw_fail_in(err, "a process uses %s, and cannot be asked for its job", dir);

@@ -381,8 +381,8 @@ static void log_differences(const gw_node_job *job, const gw_hash *id, const cha
     free(text);
 }
 
-/* The length of the word of a shell's command line with which `text` begins; it may be quoted, in part or as a
- * whole (gw_command_line_text). */
+/* The length of the word of a shell's command line with which `text` begins; it may be quoted, in part or
+ * as a whole (gw_command_line_text). */
 static size_t word_length(const char *text) {
     size_t length = 0;
     bool quoted = false;
@@ -395,8 +395,9 @@ static size_t word_length(const char *text) {
     return length;
 }
 
-/* Writes with which files of data the command of another job was given, "; its command has --data a.txt --val
- * b.txt", as of digests that differ nobody can tell which file is meant. Writes nothing where that is not known. */
+/* Writes with which files of data the command of another job was given, "; its command has --data a.txt
+ * --val b.txt", as of digests that differ nobody can tell which file is meant. Writes nothing where that
+ * is not known. */
 static void name_files(gw_directory *directory, const gw_hash *id, char *text, size_t size) {
     static const char *const options[] = {"--data", "--val", "--init"};
     char *command = gw_identity_command_read(&directory->io, directory->path, id);

@@ -267,8 +267,8 @@ static bool fail_empty(const search *s, gw_err *err) {
         s->dir);
 }
 
-/* Writes the jobs other than `but` that have checkpoints which are chosen, as the values of --continue that name
- * them; where none was named, with the newest step of each. Returns how many there are. */
+/* Writes the jobs other than `but` that have checkpoints which are chosen, as the values of --continue
+ * that name them; where none was named, with the newest step of each. Returns how many there are. */
 static uint32_t list_jobs(const search *s, const gw_catalog *catalog, const gw_hash *but, char text[300]) {
     uint32_t count = 0, used = 0;
     text[0] = '\0';

@@ -364,8 +364,8 @@ void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot) {
     pthread_mutex_unlock(&display->lock);
 }
 
-/* The next update draws the live line below this one: by then it may tell of a later step, and at the end of a run
- * no update follows. */
+/* The next update draws the live line below this one: by then it may tell of a later step, and at the end
+ * of a run no update follows. */
 static void print_line(gw_display *display, gw_async_writer *writer, const char *at, const char *text) {
     pthread_mutex_lock(&display->lock);
     erase(display);

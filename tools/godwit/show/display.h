@@ -31,9 +31,9 @@ void gw_display_flush(gw_display *display, uint64_t patience_ns);
 
 /* Shows the progress if it is time to. Cheap: call it at every step and several times a second. */
 void gw_display_update(gw_display *display, const gw_node_snapshot *snapshot);
-/* Prints one line (given without newline) to stdout or stderr, in the place of the live line, which the next update
- * draws again. Lines for people, which are
- * all but those of gw_display_out, are broken at spaces where they do not fit on a terminal. */
+/* Prints one line (given without newline) to stdout or stderr, in the place of the live line, which the
+ * next update draws again. Lines for people, which are all but those of gw_display_out, are broken at
+ * spaces where they do not fit on a terminal. */
 void gw_display_out(gw_display *display, const char *text);
 void gw_display_err(gw_display *display, const char *text);
 /* Prints the last line of a run, for people, to stdout, without the time. */

@@ -87,8 +87,9 @@ static int to_be_read_first(const void *a, const void *b) {
 
 enum { NAMES = 400 };
 
-/* Writes by what people tell the jobs from `first` on, before `end`, apart, as in "1f3a5c7d (gpt, step 40, saved
- * 2026-11-25 13:33:22Z), 8c1d22e0 (pi, step 9, saved 2026-11-20 08:10:01Z)", as far as there is room. */
+/* Writes by what people tell the jobs from `first` on, before `end`, apart, as in "1f3a5c7d (gpt, step 40,
+ * saved 2026-11-25 13:33:22Z), 8c1d22e0 (pi, step 9, saved 2026-11-20 08:10:01Z)", as far as there is
+ * room. */
 static const char *job_names(const source *s, uint32_t first, uint32_t end, char text[NAMES]) {
     enum { ONE = GW_CHECKPOINT_JOB_TEXT + GW_JOB_NAME_BYTES + GW_TIMESTAMP_UTC_TEXT + 48, MORE = 24 };
     uint32_t used = 0, j = first;
@@ -342,8 +343,8 @@ bool gw_checkpoint_chunk(gw_checkpoint *checkpoint, uint32_t chunk, void *bytes,
     return gw_fail_in(err, "checkpoint of step %llu", (unsigned long long)manifest->step);
 }
 
-/* Asks the peer that runs in a directory whether its job is none that the choice allows; then it will not save a
- * checkpoint that was asked for. Writes what its job is. */
+/* Asks the peer that runs in a directory whether its job is none that the choice allows; then it will not
+ * save a checkpoint that was asked for. Writes what its job is. */
 static bool runs_another_job(const char *dir, const gw_checkpoint_choice *choice,
                              char text[GW_JOB_NAME_BYTES + GW_CHECKPOINT_JOB_TEXT + 8]) {
     gw_err ignored;

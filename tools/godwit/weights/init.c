@@ -33,7 +33,8 @@ static bool split_list(char *list, char **dirs, uint32_t *count, gw_checkpoint_c
     return true;
 }
 
-/* Fails because a checkpoint is chosen behind another directory than the last: what is chosen is of all of them. */
+/* Fails because a checkpoint is chosen behind another directory than the last: what is chosen is of all of
+ * them. */
 static bool check_choices(char *const *dirs, uint32_t count, gw_err *err) {
     for (uint32_t i = 0; i + 1 < count; i++) {
         gw_checkpoint_choice chosen = {.step = GW_CHECKPOINT_NEWEST};

@@ -226,7 +226,8 @@ static char *folder_of(const char *path) {
     return NULL;
 }
 
-/* Fails because a file is no manifest. A file that is named like one may be damaged; any other was never one. */
+/* Fails because a file is no manifest. A file that is named like one may be damaged; any other was never
+ * one. */
 static bool fail_manifest(const char *path, gw_err *err) {
     static const char ending[] = ".manifest";
     size_t length = strlen(path);

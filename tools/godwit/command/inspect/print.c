@@ -240,8 +240,8 @@ static const char *result_name(const char *tensor) {
     return tensor;
 }
 
-/* Prints the results that a job keeps in its state. A loss of exactly 0, with which the state begins, is left out:
- * no evaluation has computed it. */
+/* Prints the results that a job keeps in its state. A loss of exactly 0, with which the state begins, is
+ * left out: no evaluation has computed it. */
 static void print_results(FILE *out, const gw_inspect_report *report) {
     words list = {.out = out, .head = "results"};
     bool absent = false;
