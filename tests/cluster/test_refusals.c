@@ -34,9 +34,10 @@ Test(refusals, other_parameters) {
     lab *l = lab_open();
     lab_peer *first = lab_start(l, "first", NULL, ENDLESS " --seed 5");
     lab_wait_step(l, first, 1);
-    lab_peer *other = lab_start(l, "other", first, ENDLESS " --seed 6");
+    lab_peer *other = lab_start(l, "other", first, ENDLESS " --seed 6 --steps 9000");
     refused(l, other, 1, "seed=5");
     expect_stderr(other, "seed=6");
+    expect_stderr(other, "theirs: not given, here: steps=9000");
     cr_expect_str_eq(lab_text(lab_last(other, "done"), "outcome"), "denied");
     char command[LAB_PATH + 40];
     int code;
