@@ -504,6 +504,9 @@ Test(cli, what_is_named_and_missing_is_an_error_of_the_command_line) {
     refused("run gpt --data text.txt --init nodir", "--init: there is no file nodir");
     refused("run gpt --data text.txt --init text.txt --quiet", "text.txt is no safetensors file");
     refused("export text.txt", "text.txt is a file: give the directory of a peer");
+    refused("inspect text.txt", "text.txt is no manifest: give the directory of a peer");
+    refused("run synthetic --dir text.txt",
+            "text.txt is no folder, or lies below what is none: name another");
 }
 
 Test(cli, run_names_the_option_that_is_wrong) {
