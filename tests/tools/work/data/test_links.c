@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -146,8 +147,8 @@ Test(links, who_cannot_be_dialled_is_dialled_ever_later) {
     cr_expect_eq(dials, 7, "a control link that comes up is a reason to try at once");
 }
 
-static bool no_memory;
-static uint32_t posts;
+static atomic_bool no_memory;
+static atomic_uint posts; /* threads of the links post as well */
 
 bool __wrap_gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
 bool __real_gw_loop_post(gw_loop *loop, gw_loop_call *call, void *context, gw_err *err);
