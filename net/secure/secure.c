@@ -409,7 +409,7 @@ gw_handshake_state gw_handshake_feed(gw_handshake *h, const uint8_t *bytes, size
     for (*used = 0; state == GW_HANDSHAKE_GOING && *used < count;) {
         h->in[h->in_count++] = bytes[(*used)++];
         if (h->in_count <= MAGIC_BYTES) {
-            if (h->in[h->in_count - 1] != magic[h->in_count - 1]) state = fail(h, GW_FAULT_GARBAGE);
+            if (h->in[h->in_count - 1] != (uint8_t)magic[h->in_count - 1]) state = fail(h, GW_FAULT_GARBAGE);
             continue;
         }
         if (h->in_count < GW_HANDSHAKE_HEADER) continue;

@@ -99,8 +99,8 @@ static uint32_t flipper_shards(const void *job, uint64_t step, gw_phase *phase) 
     return SHARDS;
 }
 
-/* Memory does not ask the threads that read it when one of its bits flips: the thread sanitizer is not told of
- * this write. */
+/* Memory does not ask the threads that read it when one of its bits flips: the thread sanitizer is not
+ * told of this write. */
 __attribute__((no_sanitize("thread"))) static void flip(void *at) {
     *(uint32_t *)at ^= 1u << 21;
 }

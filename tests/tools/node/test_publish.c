@@ -169,8 +169,8 @@ static void commit(uint64_t step, uint64_t after_ms) {
                                               .notice.committed.members = 2});
 }
 
-/* A peer joins, takes a state of others with the steps that led to it, and commits the step under way a moment later: that
- * moment is not how long a step takes. */
+/* A peer joins, takes a state of others with the steps that led to it, and commits the step under way a
+ * moment later: that moment is not how long a step takes. */
 Test(publish, the_first_step_after_joining_is_no_measure_of_speed) {
     static const gw_job_type type = {.name = "test", .shards = ten_shards};
     const gw_run_options options = {.job = &type};
