@@ -124,6 +124,20 @@ Test(stacks, threads_go_by_their_names_and_numbers) {
     for (int i = 0; i < 4; i++) end(&list[i]);
 }
 
+/* A peer that begins again in its process opens them again. A second thread would share the condition of the
+ * first, which was made anew while that one waited for it. */
+Test(stacks, that_are_opened_again_have_one_thread_of_names, .timeout = 60) {
+    char text[1][GW_SYMBOL_TEXT];
+    const uintptr_t address = (uintptr_t)begin;
+    gw_err err;
+    for (int i = 0; i < 5; i++) {
+        cr_assert(gw_stacks_open(&err), "%s", err.text);
+        gw_symbol_texts(&address, 1, text); /* a thread has its name by the time at which it has answered */
+    }
+    gw_stacks_log("gw-symbols");
+    cr_expect_eq(times("(gw-symbols), state"), 1, "%s", logged);
+}
+
 #if !defined(__SANITIZE_THREAD__) /* it delays signals */
 Test(stacks, what_a_thread_hangs_in_is_named) {
     sleeper s;

@@ -55,12 +55,15 @@ static void on_signal(int which, siginfo_t *info, void *context) {
 }
 
 bool gw_stacks_open(gw_err *err) {
+    static bool open;
+    if (open) return true;
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
     sigemptyset(&action.sa_mask);
     sem_init(&answered, 0, 0);
     backtrace(frames, FRAMES); /* the first call loads the unwinder, which a signal handler must not do */
     sigaction(stack_signal(), &action, NULL);
-    return gw_symbols_open(err);
+    open = gw_symbols_open(err);
+    return open;
 }
 
 /* Sends the signal as sigqueue does, but to one thread. */

@@ -16,8 +16,9 @@
 
 #include <stdbool.h>
 
-/* Installs the signal handler, once, before the other functions are called. The caller blocks the signals
- * that are not for every thread. */
+/* Installs the signal handler and starts the thread of symbols.h, before the other functions are called. A
+ * process whose peer begins again calls it again, which changes nothing. The caller blocks the signals that
+ * are not for every thread. Main thread. */
 bool gw_stacks_open(gw_err *err);
 
 /* Logs the stack of the process's first thread, which runs the loop. Thread: any. */
