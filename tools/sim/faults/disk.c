@@ -78,8 +78,9 @@ void sim_disk_unsynced(sim_cluster *c, sim_peer *p) {
     for (uint32_t i = 0; i < p->disk.saved_count; i++) {
         sim_saved *saved = &p->disk.saved[i];
         for (uint32_t chunk = 0; chunk < SIM_CHUNKS; chunk++) {
+            uint64_t written_ns = saved->written_ns[chunk];
             bool late =
-                gw_set_has(&saved->chunks, chunk) && saved->written_ns[chunk] + lately_ns > sim_now(c);
+                gw_set_has(&saved->chunks, chunk) && written_ns != 0 && written_ns + lately_ns > sim_now(c);
             if (!late || !sim_chance(c, c->options->unsynced_permille / 1000.0)) continue;
             bool torn = !sim_chance(c, 0.5);
             c->result->faults[torn ? GW_SIM_TORN_CHUNK : GW_SIM_LOST_CHUNK]++;

@@ -67,9 +67,9 @@ typedef struct sim_saved {
     gw_set chunks, damaged; /* the chunks that are there, and those of them that are damaged */
     /* as bits: chunks that were reported to be durable, and were lost when the host died */
     uint64_t lost;
-    uint64_t lost_boot; /* the last life that lost a chunk in this way */
-    uint64_t untold;    /* the life that has reported that it has nothing of it; 0 = none */
-    uint64_t written_ns[SIM_CHUNKS];
+    uint64_t lost_boot;              /* the last life that lost a chunk in this way */
+    uint64_t untold;                 /* the life that has reported that it has nothing of it; 0 = none */
+    uint64_t written_ns[SIM_CHUNKS]; /* 0: before the run, so that nothing can lose it as unsynced */
     bool manifest, ended;
 } sim_saved;
 
