@@ -39,8 +39,7 @@ static const struct argp_option stop_options[] = {
 static const char stop_doc[] =
     "Stops the whole job: every peer ends at the same step, after a checkpoint of that step.\v"
     "Returns when the peer in DIR has ended, so that DIR is free; other peers may end a little later. It "
-    "fails "
-    "where that peer could not save the last checkpoint. After "
+    "fails where that peer could not save the last checkpoint. After "
     "10 minutes it waits no longer. Ctrl-C ends the waiting, and the job stops all the same. If the peer "
     "does not accept the request, nothing is done later either. To take one peer out of a running job, send "
     "it SIGTERM instead: the others go on.";

@@ -102,11 +102,9 @@ static bool turn_peer_away(int fd) {
     if (recv(fd, first, magic, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)magic ||
         memcmp(first, GW_HANDSHAKE_MAGIC, magic) != 0)
         return false;
-    ssize_t got;
-    do
-        got =
-            recv(fd, first, sizeof first, MSG_DONTWAIT); /* what is not read would break the connection off */
-    while (got > 0);
+    while (recv(fd, first, sizeof first, MSG_DONTWAIT) > 0) {
+        /* Bytes that are not read would break the connection off. */
+    }
     send(fd, text, sizeof text - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
     return true;

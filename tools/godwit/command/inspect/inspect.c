@@ -37,9 +37,8 @@ static const struct argp_option inspect_options[] = {
 
 static const char inspect_doc[] =
     "Shows the checkpoints of a peer's directory, or with --from of a running peer, and the newest of them "
-    "in "
-    "full, or the checkpoint whose manifest is given: job and parameters, results, state hash, which chunks "
-    "are here and intact, and which peers have the others. Nothing is changed.\v"
+    "in full, or the checkpoint whose manifest is given: job and parameters, results, state hash, which "
+    "chunks are here and intact, and which peers have the others. Nothing is changed.\v"
     "The exit code is 1 when a manifest, or a chunk of the checkpoint shown in full, is damaged. Chunks that "
     "are missing here are not damage: each peer may hold only a part of a checkpoint. Where a peer runs in "
     "the directory, it is asked who has them. DIR@STEP, DIR@best, DIR@JOB: and DIR@JOB:STEP choose a "
