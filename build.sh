@@ -317,7 +317,8 @@ wheel_tools() {
     cp "$list" "$place/installed.txt"
 }
 
-# copy_tree FOLDER: a copy of the tree as git knows it, or of all of it in an sdist, with pyproject.toml at its top.
+# copy_tree FOLDER: a copy of the tree as git knows it, or of all of it in an sdist, with pyproject.toml at its top. It says
+# its commit, without git.
 copy_tree() {
     local version
     version=$(sed -n 's/^project(godwit VERSION \([0-9.]*\) .*/\1/p' CMakeLists.txt)
@@ -330,10 +331,11 @@ copy_tree() {
         tar -c --exclude=__pycache__ --exclude=./build --exclude='./build-*' --exclude=./dist --exclude=./PKG-INFO . | tar -x -C "$1"
     fi
     sed "s/@VERSION@/$version/" tools/python/pyproject.toml.in >"$1/pyproject.toml"
+    cmake "-DSOURCE=$PWD" -P tools/commit.cmake >"$1/tools/commit.txt"
 }
 
-# The wheel is made of the sdist, in folders of its own; its bytes depend on the tree, the system's packages and
-# requirements.txt alone (without --gpu).
+# The wheel is made of the sdist, in folders of its own; its bytes depend on the tree, its commit, the system's packages
+# and requirements.txt alone (without --gpu).
 wheel() {
     export GODWIT_WHEEL_GPU=0
     if [ "${1-}" = --gpu ]; then GODWIT_WHEEL_GPU=1; fi

@@ -106,9 +106,10 @@ Test(cli, version_is_one_line) {
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         outcome o = godwit(ways[i]);
         cr_assert_eq(o.code, 0, "%s", ways[i]);
-        char build[17] = "", end = '\0';
-        cr_assert_eq(sscanf(o.out, "godwit " GODWIT_VERSION " (build %16[0-9a-f])%c", build, &end), 2, "%s",
-                     o.out);
+        char build[17] = "", commit[65] = "", end = '\0';
+        cr_assert_eq(sscanf(o.out, "godwit " GODWIT_VERSION " (commit %64[0-9a-z-], build %16[0-9a-f])%c",
+                            commit, build, &end),
+                     3, "%s", o.out);
         cr_assert(strlen(build) == 16 && end == '\n' && strchr(o.out, '\n')[1] == '\0', "%s", o.out);
     }
     cr_expect_eq(godwit("-h").code, 0);

@@ -158,7 +158,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.call("godwit", "inspect", "missing")[0], self.call(self.program, "inspect", "missing")[0])
         _, out, err = self.call(self.python, "-c", "import godwit; from godwit._build import BUILD; print(BUILD)")
         self.assertRegex(out, "^[0-9a-f]{16}$", err)
-        self.assertIn(f"(build {out.strip()})", plain[1])
+        self.assertIn(f", build {out.strip()})", plain[1])
 
     def test_every_library_is_of_the_package_or_of_every_system(self):
         libraries = subprocess.run(["ldd", self.program], check=True, capture_output=True, text=True).stdout

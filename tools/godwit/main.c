@@ -1,5 +1,6 @@
 #include "kernels/device/class.h"
 #include "tools/godwit/command/commands.h"
+#include "tools/godwit/text/commit.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/sim/run.h"
 
@@ -120,9 +121,10 @@ int main(int argc, char **argv) {
         return 2;
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-v") == 0 || strcmp(argv[1], "version") == 0) {
-        char build[GW_BUILD_ID_TEXT];
+        char build[GW_BUILD_ID_TEXT], commit[GW_COMMIT_TEXT];
         gw_build_id(build);
-        printf("godwit %s (build %s)\n", GODWIT_VERSION, build);
+        gw_commit(commit);
+        printf("godwit %s (commit %s, build %s)\n", GODWIT_VERSION, commit, build);
         return 0;
     }
     bool help = strcmp(argv[1], "help") == 0;
