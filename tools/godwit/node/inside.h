@@ -14,6 +14,7 @@
 #include "checkpoint/dirlock.h"
 #include "checkpoint/store.h"
 #include "core/os/directory.h"
+#include "tools/godwit/journal/journal.h"
 #include "tools/godwit/node/clients.h"
 #include "tools/godwit/node/gpu.h"
 #include "tools/godwit/node/job.h"
@@ -113,6 +114,7 @@ struct gw_node {
 
     gw_publisher publisher;
     gw_metrics *metrics; /* NULL = no --metrics */
+    gw_journal *journal; /* NULL = it cannot be written */
     gw_control *control;
     gw_node_clients clients;
     gw_service *service; /* for clients */
@@ -132,6 +134,9 @@ void gw_node_deliver(void *node, gw_mail *mail);
 bool gw_node_open(gw_node *node, gw_err *err);
 /* False: something hangs, and the process must end as it is. */
 bool gw_node_close(gw_node *node);
+/* Closes the journal, when all has happened that it is to tell; gw_node_close does so where nothing hangs. False:
+ * its disk hangs. */
+bool gw_node_close_journal(gw_node *node);
 
 /* actions.c. Carries out an action of the brain. */
 void gw_node_act(gw_node *node, const gw_action *action);

@@ -218,7 +218,8 @@ static void loop_hangs(void *context, double seconds) {
     gw_signals_end_soon(&node->signals);
     gw_claim_journal_clear(node->recorder.claims);
     gw_log(GW_ERROR, "node",
-           "the event loop has been stuck for %.0f s (--hang-timeout): this process ends, so that the others "
+           "the event loop has been stuck for %.0f s (--hang-timeout): " GW_LIFE_LAST_WORDS
+           ", so that the others "
            "go on without it and it can be started again",
            seconds);
     gw_stacks_log_first();
@@ -334,8 +335,10 @@ static bool open_reach(gw_node *node, gw_err *err) {
 }
 
 /* In a signal handler. */
-static void note_crash(void *context) {
-    gw_claim_journal_crashed(context);
+static void note_crash(void *context, int number) {
+    const gw_node *node = context;
+    gw_claim_journal_crashed(node->recorder.claims);
+    gw_journal_note_crash(node->journal, number);
 }
 
 /* On the signals' thread. */
@@ -349,7 +352,7 @@ static bool serve(gw_node *node, gw_err *err) {
     node->control = gw_control_open(options->dir, node->console->board, take_request, take_client, node, err);
     if (!node->control) return false;
     gw_signals_polite(&node->signals, node->recorder.claims, leave, node);
-    gw_crash_watch(note_crash, node->recorder.claims);
+    gw_crash_watch(note_crash, node);
     if (!open_reach(node, err)) return false;
     if (!gw_seeds_open(options->seeds, options->seed_count, options->join_timeout_ns, seeds_found, node,
                        &node->seeds, err))
@@ -384,10 +387,8 @@ static int exit_code_of(gw_finish finish) {
     return 1;
 }
 
-static int fail(const gw_console *console, const char *command, const gw_err *err) {
-    int code = err->code == GW_E_USAGE ? 2 : 1;
-    gw_events_refused(console->events, command != NULL ? command : "godwit", err->text, code);
-    return code;
+static int exit_code_of_failure(const gw_err *err) {
+    return err->code == GW_E_USAGE ? 2 : 1;
 }
 
 /* One life of the peer. Sets *again where another one is to follow. */
@@ -411,7 +412,7 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
     node->again.port = node->network.listen.port;
     node->again.http_port = node->http.addr.port;
     node->refused = !good;
-    int code = good ? exit_code_of(node->result.finish) : 0;
+    int code = good ? exit_code_of(node->result.finish) : exit_code_of_failure(&err);
     bool sampled = gw_sampler_close(node->sampler);
     node->sampler = node->publisher.of.sampler = NULL;
     if (good && !node->again.due) gw_publish_end(&node->publisher, node->brain.view.count);
@@ -420,7 +421,12 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
         gw_log(GW_ERROR, "node", "%s", late.text);
         code = 1;
     }
-    gw_signals_closing(&node->signals, good ? code : 1);
+    gw_signals_closing(&node->signals, code);
+    if (node->again.due)
+        gw_events_life_over(console->events, good ? "others go on from another state" : err.text);
+    else if (!good)
+        gw_events_refused(console->events, options->command != NULL ? options->command : "godwit", err.text,
+                          code);
     free(again->told);
     *again = node->again;
     bool left = good && node->result.finish == GW_FINISH_LEFT;
@@ -431,13 +437,13 @@ static int live(const gw_run_options *options, gw_console *console, gw_node_agai
         else
             gw_log(GW_WARN, "node",
                    "a shard, a driver or a disk does not return: this process ends without it");
+        gw_node_close_journal(node);
         gw_display_flush(console->display, FLUSH_NS);
-        _exit(good ? code : 1);
+        _exit(code);
     }
     gw_signals_close(&node->signals);
     free(node);
-    if (again->due) return 0;
-    return good ? code : fail(console, options->command, &err);
+    return code;
 }
 
 int gw_node_run(const gw_run_options *options, gw_console *console) {

@@ -16,6 +16,8 @@
 /* The least time between two snapshots. People do not look more often, and where many peers are known a
  * snapshot takes longer than a short step. */
 #define SOON_NS UINT64_C(50000000)
+/* The journal tells once in this time how the run goes. */
+#define PROGRESS_NS UINT64_C(60000000000)
 
 /* A step is stalled after so many usual durations without a commit: then the means say nothing of now. */
 enum { STALLED = 4 };
@@ -222,6 +224,7 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
     uint64_t written = gw_saver_written(p->of.engine->saver);
     gw_events_checkpoint(p->of.console->events, action->step, root,
                          written - p->counter[GW_COUNT_CHECKPOINT_BYTES], took);
+    if (p->of.journal != NULL) gw_journal_sync(p->of.journal);
     p->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
 }
 
@@ -605,10 +608,35 @@ void gw_publish(gw_publisher *p) {
     gw_display_update(p->of.console->display, s);
 }
 
+/* Tells the journal, now and then, what the snapshot says of the progress. */
+static void note_progress(gw_publisher *p) {
+    const gw_node_snapshot *s = p->snapshot;
+    gw_shown_progress *last = &p->progress;
+    if (p->of.journal == NULL || p->published_ns - last->at_ns < PROGRESS_NS) return;
+    bool first = last->at_ns == 0;
+    const gw_shown_progress now = {p->published_ns, s->counter[GW_COUNT_STEPS], s->counter[GW_COUNT_SHARDS],
+                                   s->counter[GW_COUNT_SHARDS_STOLEN], s->counter[GW_COUNT_SHARDS_LOST]};
+    gw_event_progress event = {.step = s->step,
+                               .steps = s->steps,
+                               .members = s->members,
+                               .ms = s->step_ms,
+                               .made = now.made - last->made,
+                               .computed = now.computed - last->computed,
+                               .stolen = now.stolen - last->stolen,
+                               .lost = now.lost - last->lost,
+                               .rss_bytes = s->rss_bytes,
+                               .room_bytes = gw_journal_room(p->of.journal)};
+    for (uint32_t i = 0; i < s->peer_count; i++)
+        if (s->peers[i].self) event.speed = s->peers[i].speed;
+    *last = now;
+    if (!first) gw_events_progress(p->of.console->events, &event);
+}
+
 static void publish_again(void *context) {
     gw_publisher *p = context;
     p->soon = false;
     gw_publish(p);
+    note_progress(p);
     (void)publish_at(p, p->published_ns + PUBLISH_NS); /* if that fails, the next step sets the timer */
 }
 

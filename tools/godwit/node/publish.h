@@ -6,6 +6,7 @@
 #define GODWIT_TOOLS_GODWIT_NODE_PUBLISH_H
 
 #include "core/brain/peer.h"
+#include "tools/godwit/journal/journal.h"
 #include "tools/godwit/metrics/metrics.h"
 #include "tools/godwit/node/gpu.h"
 #include "tools/godwit/node/job.h"
@@ -30,6 +31,7 @@ typedef struct gw_published {
     const gw_console *console;
     gw_loop *loop;
     gw_metrics *metrics; /* NULL = no --metrics */
+    gw_journal *journal; /* NULL = it cannot be written */
     const gw_node_job *job;
     const gw_identity *self;
     const gw_network *network;
@@ -94,10 +96,16 @@ typedef struct gw_shown_steps {
     uint64_t evaluation_step;
 } gw_shown_steps;
 
+/* What the journal's last line "progress" said, and when. */
+typedef struct gw_shown_progress {
+    uint64_t at_ns, made, computed, stolen, lost;
+} gw_shown_progress;
+
 typedef struct gw_publisher {
     gw_published of;
     gw_shown_steps steps;
     gw_shown_checkpoints checkpoints;
+    gw_shown_progress progress;
     uint64_t counter[GW_COUNTERS];
     char corruption[400]; /* the last one */
     uint64_t started_ns;  /* start of the process */

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "tools/godwit/journal/life.h"
 #include "tools/godwit/watch/stacks.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ static bool has_terminal(void) {
 _Noreturn static void end_at_once(gw_signals *s, int number) {
     if (number != SIGQUIT) gw_signals_end_soon(s); /* writing a core may take any time */
     gw_claim_journal_clear(s->claims);
-    gw_log(GW_INFO, "node", "%s: this process ends at once", strsignal(number));
+    gw_log(GW_INFO, "node", "%s: " GW_LIFE_LAST_WORDS " at once", strsignal(number));
     gw_display_flush(s->display, AT_ONCE_NS);
     if (number == SIGQUIT) {
         sigset_t quit;
@@ -60,7 +61,7 @@ static void obey(gw_signals *s, int number) {
     if (number == SIGALRM && s->closing) {
         gw_signals_end_soon(s);
         gw_claim_journal_clear(s->claims);
-        gw_log(GW_WARN, "node", "closing takes more than %d s: this process ends as it is", CLOSE_S);
+        gw_log(GW_WARN, "node", "closing takes more than %d s: " GW_LIFE_LAST_WORDS " as it is", CLOSE_S);
         gw_stacks_log_first();
         gw_stacks_log("gw");
         gw_display_flush(s->display, FLUSH_NS);

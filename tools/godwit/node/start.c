@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define CLOSE_NS         UINT64_C(2000000000)
+#define JOURNAL_NS       UINT64_C(2000000000)
 #define LEFT_NS          UINT64_C(200000000) /* after leaving: nobody needs what is still computed */
 #define PAYLOAD_SPARE_NS UINT64_C(10000000000)
 /* Up to this size every peer keeps the whole state, so that a model can be taken from any one of them. */
@@ -103,6 +104,23 @@ static bool open_http(gw_node_http *http, const gw_console *console, gw_err *err
     if (!http->server) return false;
     gw_events_listening(console->events, "http", &http->addr);
     return true;
+}
+
+/* The journal is for people: where it cannot be written, the peer runs without it. */
+static void open_journal(gw_node *node) {
+    gw_events *events = node->console->events;
+    gw_life now;
+    gw_last_life last;
+    gw_err err;
+    gw_life_now(&now);
+    gw_life_find_last(node->self.directory.path, &now, &last);
+    node->journal = node->publisher.of.journal = gw_journal_open(&node->self.directory, &err);
+    if (node->journal == NULL) {
+        gw_log(GW_WARN, "journal", "this run keeps no journal: %s", err.text);
+        return;
+    }
+    gw_events_set_journal(events, node->journal);
+    gw_events_life(events, &now, &last);
 }
 
 static bool open_metrics(gw_node *node, gw_err *err) {
@@ -653,8 +671,9 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     if (!node->history) return false;
     connect_fixed_parts(node);
     /* Cheap checks come first: a port in use is reported before data are read and a large state is made. */
-    if (!open_self(&node->self, &node->given, err) ||
-        !bind_network(&node->network, &node->self, node->before.port, err) ||
+    if (!open_self(&node->self, &node->given, err)) return false;
+    open_journal(node);
+    if (!bind_network(&node->network, &node->self, node->before.port, err) ||
         !bind_http(&node->http, options, node->self.keyring.count > 0, node->before.http_port, err) ||
         !open_metrics(node, err))
         return false;
@@ -667,6 +686,13 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     gw_publish_start(&node->publisher, &node->memory);
     return open_network(node, err) && open_brain(node, err) && begin_metrics(node, err) &&
            open_http(&node->http, node->console, err);
+}
+
+bool gw_node_close_journal(gw_node *node) {
+    gw_journal *journal = node->journal;
+    gw_events_set_journal(node->console->events, NULL);
+    node->journal = NULL;
+    return gw_journal_close(journal, JOURNAL_NS);
 }
 
 bool gw_node_close(gw_node *node) {
@@ -728,6 +754,7 @@ bool gw_node_close(gw_node *node) {
     gw_mailbox_close(node->mail);
     if (node->loop) gw_loop_close(node->loop);
     if (node->network.packets) gw_packets_close(node->network.packets);
+    if (!gw_node_close_journal(node)) return false;
     gw_identity_wipe(&node->self.identity);
     gw_keyring_wipe(&node->self.keyring);
     if (node->refused && node->self.lock.fd >= 0) gw_directory_discard(&node->self.directory);

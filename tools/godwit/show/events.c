@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/utf8.h"
 #include "core/os/clock.h"
+#include "tools/godwit/journal/journal.h"
 #include "tools/godwit/show/repeats.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/key_values.h"
@@ -32,6 +33,8 @@ struct gw_events {
     uint64_t evaluation_ns; /* when the last of them was */
     bool alone;             /* the last view had one member */
     char cause[200];        /* of the last view */
+    pthread_mutex_t journal_lock;
+    gw_journal *journal; /* NULL: there is none now */
 };
 
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err) {
@@ -44,13 +47,21 @@ gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_nam
     events->display = display;
     events->names = names;
     GW_ASSERT(pthread_mutex_init(&events->lock, NULL) == 0);
+    GW_ASSERT(pthread_mutex_init(&events->journal_lock, NULL) == 0);
     return events;
 }
 
 void gw_events_close(gw_events *events) {
     if (events == NULL) return;
+    pthread_mutex_destroy(&events->journal_lock);
     pthread_mutex_destroy(&events->lock);
     free(events);
+}
+
+void gw_events_set_journal(gw_events *events, gw_journal *journal) {
+    pthread_mutex_lock(&events->journal_lock);
+    events->journal = journal;
+    pthread_mutex_unlock(&events->journal_lock);
 }
 
 static json_t *object_of(const char *event) {
@@ -64,12 +75,38 @@ static void set_ms(json_t *object, const char *key, uint64_t duration_ns) {
     json_object_set_new(object, key, json_real((double)duration_ns / 1e6));
 }
 
-static void print_object(gw_events *events, json_t *object) {
+static bool wants_json(const gw_events *events) {
+    return events->mode == GW_EVENTS_JSON;
+}
+
+/* Whether an event that the journal keeps needs its object. */
+static bool wants_object(gw_events *events) {
+    pthread_mutex_lock(&events->journal_lock);
+    bool has = events->journal != NULL;
+    pthread_mutex_unlock(&events->journal_lock);
+    return has || wants_json(events);
+}
+
+/* Takes the object: a line of stdout with --json, and a line of the journal. */
+static void put(gw_events *events, json_t *object, bool printed, bool kept) {
     char *text = gw_json_line(object);
     json_decref(object);
     if (text == NULL) return;
-    gw_display_out(events->display, text);
+    if (printed && wants_json(events)) gw_display_out(events->display, text);
+    pthread_mutex_lock(&events->journal_lock);
+    if (kept && events->journal != NULL) gw_journal_add(events->journal, text);
+    pthread_mutex_unlock(&events->journal_lock);
     free(text);
+}
+
+/* Takes the object of an event that the journal does not keep. */
+static void print_object(gw_events *events, json_t *object) {
+    put(events, object, true, false);
+}
+
+/* Takes the object of an event that the journal keeps. */
+static void keep_object(gw_events *events, json_t *object) {
+    put(events, object, true, true);
 }
 
 static void say(gw_events *events, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -82,10 +119,6 @@ static void say(gw_events *events, const char *format, ...) {
     va_end(args);
     gw_utf8_make_printable(text); /* some texts contain texts from other peers */
     gw_display_say(events->display, gw_names_mark(events->names, text, marked, sizeof marked));
-}
-
-static bool wants_json(const gw_events *events) {
-    return events->mode == GW_EVENTS_JSON;
 }
 
 static void set_peer(const gw_events *events, json_t *object, const char *key, const gw_peer_id *peer) {
@@ -178,20 +211,57 @@ static json_t *identity_object(const char *identity) {
     return object;
 }
 
+void gw_events_life(gw_events *events, const gw_life *life, const gw_last_life *last) {
+    json_t *object = object_of("life");
+    gw_json_text(object, "version", GODWIT_VERSION);
+    gw_json_count(object, "pid", (uint64_t)life->pid);
+    gw_json_text(object, "boot_id", life->boot_id);
+    gw_json_count(object, "memory_kills", life->memory_kills);
+    if (last->end != GW_LIFE_NONE) gw_json_text(object, "last_end", gw_life_end_name(last->end));
+    if (last->text[0] != '\0') gw_json_text(object, "last_text", last->text);
+    if (last->signal != 0) gw_json_count(object, "last_signal", (uint64_t)last->signal);
+    if (last->last > 0) json_object_set_new(object, "last_time", json_real(last->last));
+    if (last->step > 0) gw_json_count(object, "last_step", last->step);
+    put(events, object, false, true);
+}
+
+void gw_events_life_over(gw_events *events, const char *why) {
+    json_t *object = object_of("done");
+    gw_json_text(object, "outcome", "again");
+    gw_json_text(object, "text", why);
+    put(events, object, false, true);
+}
+
+void gw_events_progress(gw_events *events, const gw_event_progress *progress) {
+    json_t *object = object_of("progress");
+    gw_json_count(object, "step", progress->step);
+    gw_json_count(object, "steps", progress->steps);
+    gw_json_count(object, "members", progress->members);
+    gw_json_real(object, "ms", progress->ms);
+    gw_json_count(object, "made", progress->made);
+    gw_json_count(object, "computed", progress->computed);
+    gw_json_count(object, "stolen", progress->stolen);
+    gw_json_count(object, "lost", progress->lost);
+    gw_json_real(object, "speed", progress->speed);
+    gw_json_count(object, "rss_bytes", progress->rss_bytes);
+    if (progress->room_bytes != UINT64_MAX) gw_json_count(object, "room_bytes", progress->room_bytes);
+    put(events, object, false, true);
+}
+
 void gw_events_opening(gw_events *events, const gw_event_start *start) {
     say_opening(events, start);
-    if (wants_json(events)) print_object(events, start_object(events, "opening", start));
+    if (wants_object(events)) keep_object(events, start_object(events, "opening", start));
 }
 
 void gw_events_start(gw_events *events, const gw_event_start *start) {
     char job[GW_HASH_TEXT];
     gw_hex(start->job_id.bytes, 4, job);
     say(events, "job id: %s", job);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = start_object(events, "start", start);
     gw_json_hash(object, "job_id", &start->job_id);
     if (start->identity != NULL) json_object_set_new(object, "identity", identity_object(start->identity));
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr) {
@@ -199,12 +269,12 @@ void gw_events_listening(gw_events *events, const char *what, const gw_addr *add
     bool http = strcmp(what, "http") == 0;
     say(events, "%s on %s%s", http ? "serving http" : "listening", http ? "http://" : "",
         gw_addr_text(addr, text));
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("listening");
     gw_json_text(object, "what", what);
     gw_json_addr(object, "address", addr);
     gw_json_count(object, "port", addr->port);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 /* Bytes in words: "512 kB", "3.2 MB", "14.0 GB". */
@@ -238,12 +308,12 @@ void gw_events_continue(gw_events *events, const gw_hash *parent, uint64_t step,
     gw_hex(parent->bytes, sizeof parent->bytes, job);
     gw_hex(root->bytes, sizeof root->bytes, hash);
     say(events, "the job goes on from step %" PRIu64 " of job %.8s, state %.16s", step, job, hash);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("continue");
     gw_json_text(object, "parent", job);
     gw_json_count(object, "step", step);
     gw_json_text(object, "state_hash", hash);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint64_t most, const char *dir,
@@ -257,14 +327,14 @@ void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint
                text);
     else
         say(events, "%s", text);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("storage");
     gw_json_text(object, "every", every);
     gw_json_text(object, "dir", dir);
     gw_json_count(object, "part_bytes", part);
     gw_json_count(object, "most_bytes", most);
     gw_json_count(object, "left_bytes", left);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_phase(gw_events *events, const char *text) {
@@ -273,10 +343,10 @@ void gw_events_phase(gw_events *events, const char *text) {
     pthread_mutex_unlock(&events->lock);
     if (!news) return;
     if (strcmp(text, "computing") != 0) say(events, "%s", text);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("phase");
     set_marked(events, object, "text", text);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state) {
@@ -295,12 +365,12 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
     else
         say(events, "peer %s%s%s %s %s%s", id, between, at, strcmp(state, "left") == 0 ? "has" : "is", state,
             dead ? ": its process has ended" : "");
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("peer");
     set_peer(events, object, "peer", peer);
     if (at[0] != '\0') gw_json_addr(object, "address", addr);
     gw_json_text(object, "state", state);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 /* Whether a lone peer begins a view anew for the cause of its last one, as it does again and again while
@@ -318,12 +388,12 @@ static bool repeats(gw_events *events, const gw_view *view, const char *cause) {
 void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,
                     const char *cause, uint64_t took_ns) {
     char leader[GW_SHORT_TEXT], took[24];
-    bool leads = gw_peer_id_equal(&view->leader, self);
-    if (!repeats(events, view, cause))
+    bool leads = gw_peer_id_equal(&view->leader, self), again = repeats(events, view, cause);
+    if (!again)
         say(events, "view %" PRIu64 ": %" PRIu32 " peer%s, leader %s%s, at step %" PRIu64 " (%s, %s)",
             view->epoch, view->count, view->count == 1 ? "" : "s", gw_peer_id_short(&view->leader, leader),
             leads ? " (this peer)" : "", step, cause != NULL ? cause : "no cause", time_text(took_ns, took));
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("view"), *members = json_array();
     char id[GW_ID_TEXT];
     for (uint32_t i = 0; i < view->count; i++) {
@@ -338,7 +408,7 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
     gw_json_count(object, "step", step);
     set_marked(events, object, "cause", cause);
     set_ms(object, "took_ms", took_ns);
-    print_object(events, object);
+    put(events, object, true, !again);
 }
 
 static void say_evaluation(gw_events *events, const gw_event_step *step) {
@@ -412,21 +482,21 @@ void gw_events_sample(gw_events *events, uint64_t step, const char *prompt, cons
 void gw_events_repair(gw_events *events, uint64_t step, uint32_t shards, const char *cause) {
     say(events, "step %" PRIu64 " repaired: %" PRIu32 " shard%s dealt again%s%s", step, shards,
         shards == 1 ? "" : "s", cause != NULL && cause[0] != '\0' ? ": " : "", cause != NULL ? cause : "");
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("repair");
     gw_json_count(object, "step", step);
     gw_json_count(object, "shards", shards);
     set_marked(events, object, "cause", cause);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *peer, const char *evidence) {
-    if (!wants_json(events)) return; /* the log tells it to people */
+    if (!wants_object(events)) return; /* the log tells it to people */
     json_t *object = object_of("corruption");
     gw_json_count(object, "step", step);
     if (peer != NULL) set_peer(events, object, "peer", peer);
     set_marked(events, object, "evidence", evidence);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards) {
@@ -442,12 +512,12 @@ void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint
     char pause[24];
     say(events, "%" PRIu32 " peer%s joined at step %" PRIu64 "; the flock paused for %s", newcomers,
         newcomers == 1 ? "" : "s", step, time_text(pause_ns, pause));
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("join");
     gw_json_count(object, "step", step);
     gw_json_count(object, "newcomers", newcomers);
     set_ms(object, "pause_ms", pause_ns);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
@@ -459,24 +529,24 @@ void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root,
         bytes > 0 ? gw_events_bytes(bytes, written) : "nothing new to write",
         bytes > 0 ? " written here" : " here", took_ns > 0 ? ", " : "",
         took_ns > 0 ? time_text(took_ns, took) : "");
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("checkpoint");
     gw_json_count(object, "step", step);
     gw_json_hash(object, "root", root);
     gw_json_count(object, "bytes", bytes);
     if (took_ns > 0) set_ms(object, "took_ms", took_ns);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 static void report_resume(gw_events *events, const char *what, uint64_t step, const gw_hash *root) {
     char hex[GW_HASH_TEXT];
     gw_hex(root->bytes, 4, hex);
     say(events, "%s from the checkpoint of step %" PRIu64 " (%s)", what, step, hex);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of(what);
     gw_json_count(object, "step", step);
     gw_json_hash(object, "root", root);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root) {
@@ -489,19 +559,20 @@ void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root) {
 
 void gw_events_healed(gw_events *events, const char *text) {
     say(events, "healed: %s", text);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("healed");
     set_marked(events, object, "text", text);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
-void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text) {
-    if (!wants_json(events)) return;
+void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text, bool shown) {
+    bool kept = level >= GW_INFO;
+    if (!(kept ? wants_object(events) : wants_json(events))) return;
     json_t *object = object_of(level == GW_WARN ? "warning" : level == GW_ERROR ? "error" : "log");
     gw_json_text(object, "level", gw_level_name(level));
     gw_json_text(object, "room", room);
     gw_json_text(object, "text", text);
-    print_object(events, object);
+    put(events, object, shown, kept);
 }
 
 static void done_line(const gw_event_done *done, char *line, size_t size) {
@@ -534,10 +605,8 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
         gw_utf8_make_printable(text); /* the text may come from another peer, too */
         gw_display_err(events->display, gw_names_mark(events->names, text, marked, sizeof marked));
     }
-    if (!wants_json(events)) {
-        gw_display_end(events->display, line);
-        return;
-    }
+    if (!wants_json(events)) gw_display_end(events->display, line);
+    if (!wants_object(events)) return;
     json_t *object = object_of("done");
     gw_json_text(object, "outcome", done->outcome);
     set_marked(events, object, "text", done->text);
@@ -556,17 +625,17 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     gw_json_count(object, "rss_bytes", done->rss_bytes);
     json_object_set_new(object, "seconds", json_real(done->seconds));
     gw_json_text(object, "line", line);
-    print_object(events, object);
+    keep_object(events, object);
 }
 
 void gw_events_refused(gw_events *events, const char *command, const char *text, int exit_code) {
     char line[TEXT];
     snprintf(line, sizeof line, "%s: %s", command, text);
     gw_display_err(events->display, line);
-    if (!wants_json(events)) return;
+    if (!wants_object(events)) return;
     json_t *object = object_of("done");
     gw_json_text(object, "outcome", "refused");
     gw_json_text(object, "text", text);
     gw_json_count(object, "exit_code", (uint64_t)exit_code);
-    print_object(events, object);
+    keep_object(events, object);
 }

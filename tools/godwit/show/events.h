@@ -1,4 +1,6 @@
-/* The events of a run, as they happen: as JSON lines on stdout (--json), or as plain sentences for people.
+/* The events of a run, as they happen: as JSON lines on stdout (--json), or as plain sentences for people, and
+ * as lines of the peer's journal (tools/godwit/journal/journal.h), which keeps those that are not single steps,
+ * steals, samples or log lines below information.
  * Every JSON line is one object with "event" and "time" (seconds since 1970, with microseconds); the other
  * keys are the fields below. Peers and hashes are full hexadecimal in JSON, and short in sentences. The name
  * of a peer stands in a key of its own in JSON, and before the id in sentences and in JSON's texts.
@@ -10,6 +12,8 @@
 #include "core/base/log.h"
 #include "core/godwit.h"
 #include "core/record/view.h"
+#include "tools/godwit/journal/journal.h"
+#include "tools/godwit/journal/life.h"
 #include "tools/godwit/show/display.h"
 #include "tools/godwit/show/names.h"
 
@@ -28,6 +32,29 @@ typedef enum gw_events_mode {
  * failure. */
 gw_events *gw_events_open(gw_events_mode mode, gw_display *display, const gw_names *names, gw_err *err);
 void gw_events_close(gw_events *events); /* NULL is allowed */
+
+/* From here on events are kept in this journal, until the next call; NULL: in none. The journal must outlive
+ * that. */
+void gw_events_set_journal(gw_events *events, gw_journal *journal);
+
+/* This process begins, and how the one before it ended. For the journal alone. */
+void gw_events_life(gw_events *events, const gw_life *life, const gw_last_life *last);
+/* This life of the peer is over, and another one follows in the same process. For the journal alone. */
+void gw_events_life_over(gw_events *events, const char *why);
+
+/* How the run goes, once a minute. */
+typedef struct gw_event_progress {
+    uint64_t step, steps; /* steps done; of the whole job */
+    uint32_t members;
+    double ms;     /* recent mean duration of a step */
+    uint64_t made; /* steps that this process has applied since the last of these events */
+    uint64_t computed, stolen,
+        lost;                       /* shards since then: computed here; taken from others; taken by others */
+    double speed;                   /* shards a second that this peer computes while busy; 0: not known */
+    uint64_t rss_bytes, room_bytes; /* memory of this process; free on its disk, UINT64_MAX: not known */
+} gw_event_progress;
+/* For the journal alone: --json has the steps. */
+void gw_events_progress(gw_events *events, const gw_event_progress *progress);
 
 typedef struct gw_event_start {
     const char *job;
@@ -116,8 +143,8 @@ void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root,
 void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_healed(gw_events *events, const char *text);
-/* A log line, from tools/godwit/show/log.h. */
-void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text);
+/* A log line, from tools/godwit/show/log.h. Where it is not `shown`, it is for the journal alone. */
+void gw_events_log(gw_events *events, gw_level level, const char *room, const char *text, bool shown);
 
 typedef struct gw_event_done {
     const char *outcome;    /* "done", "stopped", "unsaved", "left", "failed", "denied" */

@@ -10,10 +10,12 @@ static _Atomic uint64_t warnings;
 static void sink(void *context, gw_level level, const char *room, const char *text) {
     const gw_log_target *target = context;
     if (level >= GW_WARN) atomic_fetch_add_explicit(&warnings, 1, memory_order_relaxed);
-    if (level < target->least) return;
+    bool shown = level >= target->least;
+    if (!shown && level < GW_INFO) return;
     char marked[LINE], line[LINE + 100];
     gw_names_mark(target->names, text, marked, sizeof marked);
-    if (target->events != NULL) gw_events_log(target->events, level, room, marked);
+    if (target->events != NULL) gw_events_log(target->events, level, room, marked, shown);
+    if (!shown) return;     /* the journal alone has it */
     if (level == GW_INFO) { /* the course of the run; with --json an event alone */
         if (!target->json) gw_display_say(target->display, marked);
         return;

@@ -16,7 +16,7 @@ static void *_Atomic noted_context;
 static void handle(int number, siginfo_t *info, void *context) {
     (void)context;
     gw_crash_note *note = atomic_load(&noted);
-    if (note != NULL) note(atomic_load(&noted_context));
+    if (note != NULL) note(atomic_load(&noted_context), number);
     for (int i = 0; i < FAULTS; i++)
         if (faults[i] == number) sigaction(number, &before[i], NULL);
     if (info->si_code <= 0) raise(number);

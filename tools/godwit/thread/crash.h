@@ -6,8 +6,8 @@
 #include "core/base/err.h"
 
 /* Called in a signal handler, on the thread that has the fault, maybe on several threads at once: it may use atomic
- * stores and async-signal-safe calls only. */
-typedef void gw_crash_note(void *context);
+ * stores and async-signal-safe calls only. `number` is the signal. */
+typedef void gw_crash_note(void *context, int number);
 
 /* From here on `note` is called. Main thread; once at a time. */
 void gw_crash_watch(gw_crash_note *note, void *context);
