@@ -365,7 +365,9 @@ static bool serve(gw_node *node, gw_err *err) {
     look_at_work(node);
     gw_publish_loop(&node->publisher);
     gw_remember_loop(&node->remembering);
+    gw_supervisor_begin_loop(node->console->supervisor, node->loop);
     gw_loop_run(node->loop);
+    gw_supervisor_end_loop(node->console->supervisor);
     gw_loop_watch_close(node->loop_watch);
     GW_ASSERT(node->result.finished);
     gw_publish(&node->publisher);

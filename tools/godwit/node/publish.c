@@ -606,6 +606,8 @@ void gw_publish(gw_publisher *p) {
     fill_gpus(p, s);
     gw_board_publish(p->of.console->board, s);
     gw_display_update(p->of.console->display, s);
+    bool begins_again = p->of.result->finished && p->of.result->finish == GW_FINISH_REBASE;
+    gw_supervisor_show(p->of.console->supervisor, s, (s->ending || s->ended) && !begins_again);
 }
 
 /* Tells the journal, now and then, what the snapshot says of the progress. */

@@ -10,6 +10,7 @@ static gw_events_mode events_mode(const gw_run_options *options) {
 bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err *err) {
     memset(console, 0, sizeof *console);
     bool silent = options->json || options->quiet;
+    if (!gw_supervisor_open(&console->supervisor, GW_SUPERVISOR_READY_NS, err)) return false;
     console->names = gw_names_open(err);
     if (console->names != NULL) console->board = gw_board_open(err);
     if (console->board != NULL)
@@ -36,6 +37,7 @@ bool gw_console_close(gw_console *console) {
     bool whole = gw_display_close(console->display);
     gw_board_close(console->board);
     gw_names_close(console->names);
+    gw_supervisor_close(console->supervisor);
     memset(console, 0, sizeof *console);
     return whole;
 }

@@ -1,4 +1,4 @@
-/* The outputs of a run: board, display, events and log. They are opened before the node and closed after
+/* The outputs of a run: board, display, events and log, and what the service manager is told. They are opened before the node and closed after
  * it. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_CONSOLE_H
 #define GODWIT_TOOLS_GODWIT_SHOW_CONSOLE_H
@@ -9,6 +9,7 @@
 #include "tools/godwit/show/log.h"
 #include "tools/godwit/show/names.h"
 #include "tools/godwit/show/snapshot.h"
+#include "tools/godwit/show/supervisor.h"
 
 typedef struct gw_console {
     gw_names *names;
@@ -16,6 +17,7 @@ typedef struct gw_console {
     gw_display *display;
     gw_events *events;
     gw_log_target log;
+    gw_supervisor *supervisor; /* NULL = no service manager has started this process */
 } gw_console;
 
 bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err *err);

@@ -1,5 +1,6 @@
-/* The commit stands in a section of its own, which the build fills in when the program is linked (CMakeLists.txt, by
- * objcopy). The linker has computed the build id by then. No source is compiled anew for a commit. */
+/* The commit stands in a section of its own, which the build fills in when the program is linked
+ * (CMakeLists.txt, by objcopy). The linker has computed the build id by then. No source is compiled anew
+ * for a commit. */
 #include "tools/godwit/text/commit.h"
 
 #include <string.h>
