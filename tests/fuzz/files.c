@@ -1,4 +1,5 @@
 /* Targets for files of users: data, weights, tokenizers, metrics, keys. */
+#include "core/os/durable.h"
 #include "core/os/output.h"
 #include "kernels/data/bpe/bpe.h"
 #include "kernels/data/bpe/stream.h"
@@ -9,12 +10,16 @@
 #include "tests/fuzz/target.h"
 #include "tests/weights_file.h"
 #include "tools/godwit/metrics/file.h"
+#include "tools/godwit/metrics/records.h"
 #include "tools/godwit/metrics/table.h"
+#include "tools/godwit/metrics/tensorboard.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 /* Target tokens: files of tokens as llm.c writes them, and plain bytes. */
@@ -305,6 +310,73 @@ static bool take_metrics(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_metrics = {"metrics", 6000, 1024, metrics_examples, NULL, take_metrics};
+
+/* Target of old event files, which a run finds in its folder. The first byte chooses: the file as it is, or one event
+ * with a frame that is right. */
+
+/* Appends the record of an event to a file's bytes; returns their number. */
+static size_t frame_event(uint8_t *file, size_t size, const void *event, size_t count) {
+    uint8_t head[GW_RECORD_HEAD], tail[GW_RECORD_TAIL];
+    gw_record_frame(event, count, head, tail);
+    memcpy(file + size, head, sizeof head);
+    memcpy(file + size + sizeof head, event, count);
+    memcpy(file + size + sizeof head + count, tail, sizeof tail);
+    return size + sizeof head + count + sizeof tail;
+}
+
+static void events_examples(fuzz_add *add, void *context) {
+    static const char step[] = "e\x09\0\0\0\0\0\0\xf0\x3f\x10\x05\x2a\x0a\x0a\x08\x0a\x01"
+                               "a\x15\0\0\x80\x3f",
+                      start[] = "\x10\x03\x3a\x02\x08\x01";
+    uint8_t file[200] = {'r'};
+    size_t size = frame_event(file, 1, step + 1, sizeof step - 2);
+    size = frame_event(file, size, start, sizeof start - 1);
+    add(context, step, sizeof step - 1);
+    add(context, file, size);
+}
+
+static void write_old_events(const uint8_t *bytes, size_t count) {
+    static const char name[] = "events/gpt-0123abcd/events.out.tfevents.1796000000.a.b";
+    uint8_t file[4096];
+    if (bytes[0] == 'e' && count <= 2048)
+        fuzz_file(name, file, frame_event(file, 0, bytes + 1, count - 1), 0600);
+    else
+        fuzz_file(name, bytes + 1, count - 1, 0600);
+}
+
+static bool remove_file(void *context, const char *of, const char *name, gw_err *err) {
+    char path[300];
+    (void)context, (void)err;
+    snprintf(path, sizeof path, "%s/%s", of, name);
+    return unlink(path) == 0;
+}
+
+static bool take_events(const uint8_t *bytes, size_t count) {
+    char dir[200], folder[300];
+    gw_err err;
+    if (count == 0) return false;
+    snprintf(dir, sizeof dir, "%s/events", fuzz_folder());
+    snprintf(folder, sizeof folder, "%s/gpt-0123abcd", dir);
+    const gw_tensorboard_run run = {.type = "gpt", .job = "0123abcd", .peer = "", .configuration = "a=b"};
+    gw_tensorboard *board = gw_tensorboard_open(dir, &err);
+    GW_ASSERT(board != NULL);
+    (void)(mkdir(folder, 0700) == 0);
+    write_old_events(bytes, count);
+    GW_ASSERT(gw_tensorboard_begin(board, &run, &err));
+    uint64_t last = gw_tensorboard_last(board);
+    GW_ASSERT(last <= INT64_MAX);
+    const gw_metrics_row row = {.step = last / 2 + 1, .phase = "train", .report = "loss=1"};
+    GW_ASSERT(gw_tensorboard_add(board, &row, &err));
+    gw_tensorboard_close(board);
+    board = gw_tensorboard_open(dir, &err);
+    GW_ASSERT(board != NULL && gw_tensorboard_begin(board, &run, &err));
+    GW_ASSERT(gw_tensorboard_last(board) == row.step);
+    gw_tensorboard_close(board);
+    GW_ASSERT(gw_durable_list(gw_io_system(), folder, remove_file, NULL, &err));
+    return last > 0;
+}
+
+const fuzz_target fuzz_events = {"events", 3000, 512, events_examples, NULL, take_events};
 
 /* Target of key files. */
 

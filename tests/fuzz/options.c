@@ -49,6 +49,7 @@ static const option examples[] = {
     {"keep-best", "val_loss:max"},
     {"patience", "3"},
     {"metrics", "a.csv"},
+    {"tensorboard", "events"},
     {"probe-interval-ms", "100"},
     {"resume-timeout", "1m"},
     {"save-timeout", "500ms"},

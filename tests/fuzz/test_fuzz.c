@@ -128,6 +128,7 @@ ENDURES(bpe)
 ENDURES(text)
 ENDURES(idx)
 ENDURES(metrics)
+ENDURES(events)
 ENDURES(keys)
 ENDURES(gossip)
 ENDURES(packet)
@@ -177,7 +178,7 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 37);
+    cr_assert_eq(count, 38);
 }
 
 /* Every option that --help names is tried. */

@@ -225,6 +225,7 @@ complete -c godwit -n '__godwit_is run' -l http -x -a 'off' -d 'Serve /api/state
 complete -c godwit -n '__godwit_is run' -l json -d 'Print events as lines of JSON on standard output'
 complete -c godwit -n '__godwit_is run' -l metrics -r -F -d 'Write a row for each committed step to FILE, whose name ends with .csv or .jsonl'
 complete -c godwit -n '__godwit_is run' -l quiet -d 'Print nothing but warnings and the last line'
+complete -c godwit -n '__godwit_is run' -l tensorboard -x -a '(__fish_complete_directories)' -d 'Write event files for TensorBoard below DIR'
 complete -c godwit -n '__godwit_is run' -l verbose -d 'Print debugging lines too'
 complete -c godwit -n '__godwit_is run' -l grace -x -d 'A peer without others that is asked to leave Pq Dv SIGTERM finishes its step if that takes no longer than this, as the steps before it show'
 complete -c godwit -n '__godwit_is run' -l hang-timeout -x -d 'A shard that has run for this time, and for 20 times as long as is usual on this peer, counts as hanging: its peer ends, and the others compute it'

@@ -28,7 +28,8 @@ typedef struct gw_metrics_row {
     double time;       /* seconds since 1970 */
     double ms;         /* duration of the step */
     uint32_t members, shards;
-    const char *report; /* the job's "key=value key=value"; may be empty */
+    double tokens_per_s; /* of the flock, lately; 0 = not known */
+    const char *report;  /* the job's "key=value key=value"; may be empty */
 } gw_metrics_row;
 
 typedef struct gw_metrics_file {

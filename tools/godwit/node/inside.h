@@ -113,7 +113,7 @@ struct gw_node {
     gw_reach *reach; /* why another peer is not met */
 
     gw_publisher publisher;
-    gw_metrics *metrics; /* NULL = no --metrics */
+    gw_metrics *metrics; /* NULL = neither --metrics nor --tensorboard */
     gw_journal *journal; /* NULL = it cannot be written */
     gw_control *control;
     gw_node_clients clients;

@@ -14,6 +14,7 @@
  *   reach.c      finds out why another peer is not met
  *   progress.c   whether requests and tasks make progress
  *   publish.c    what people see
+ *   configuration.c  what the run is, for people who look at its curves
  *   signals.c    the thread that obeys signals
  *
  * The work itself is in tools/godwit/work. */

@@ -74,6 +74,11 @@ static gw_past_step describe(const gw_publisher *p, uint64_t step, const char *r
     return one;
 }
 
+/* The flock's tokens a second over the last steps; 0 = not known. */
+static double tokens_per_s(const gw_shown_steps *steps) {
+    return steps->ms > 0 ? steps->tokens / steps->ms * 1000.0 : 0;
+}
+
 /* Shows a committed step. `event` has what this peer has done in it. */
 static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *event) {
     gw_shown_steps *steps = &p->steps;
@@ -99,6 +104,7 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
                           .ms = one->ms,
                           .members = one->members,
                           .shards = one->shards,
+                          .tokens_per_s = tokens_per_s(steps),
                           .report = steps->report};
     gw_metrics_add(p->of.metrics, &row);
 }

@@ -30,7 +30,7 @@ typedef struct gw_published {
     const gw_run_options *options;
     const gw_console *console;
     gw_loop *loop;
-    gw_metrics *metrics; /* NULL = no --metrics */
+    gw_metrics *metrics; /* NULL = neither --metrics nor --tensorboard */
     gw_journal *journal; /* NULL = it cannot be written */
     const gw_node_job *job;
     const gw_identity *self;

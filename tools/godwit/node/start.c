@@ -13,6 +13,7 @@
 #include "kernels/host/need.h"
 #include "net/loop/address.h"
 #include "net/loop/own_address.h"
+#include "tools/godwit/node/configuration.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/thread/crash.h"
 
@@ -124,20 +125,30 @@ static void open_journal(gw_node *node) {
 }
 
 static bool open_metrics(gw_node *node, gw_err *err) {
-    if (node->options->metrics == NULL) return true;
-    node->metrics = node->publisher.of.metrics = gw_metrics_open(node->options->metrics, err);
+    const gw_run_options *options = node->options;
+    if (options->metrics == NULL && options->tensorboard == NULL) return true;
+    node->metrics = node->publisher.of.metrics = gw_metrics_open(options->metrics, options->tensorboard, err);
     return blame_command_line(node->metrics != NULL, err);
 }
 
 static bool begin_metrics(gw_node *node, gw_err *err) {
-    char job[9];
+    const gw_node_job *job = &node->job;
+    char id[9], peer[GW_SHORT_TEXT];
     if (node->metrics == NULL) return true;
-    gw_hex(node->job.id.bytes, 4, job);
-    const uint64_t first_step = node->job.params.origin != NULL ? node->job.origin.step : 0;
-    if (!blame_command_line(gw_metrics_begin(node->metrics, job, first_step, node->options->fresh, err), err))
-        return false;
-    gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
-    return true;
+    gw_hex(job->id.bytes, 4, id);
+    const uint64_t first_step = job->params.origin != NULL ? job->origin.step : 0;
+    char *text = gw_node_configuration(job, &node->self.identity.id, node->engine.device->class_text);
+    if (text == NULL) return gw_fail(err, GW_E_NOMEM, "metrics: out of memory");
+    const gw_tensorboard_run run = {.type = node->options->job->name,
+                                    .job = id,
+                                    .peer = gw_peer_id_short(&node->self.identity.id, peer),
+                                    .configuration = text,
+                                    .fresh = node->options->fresh};
+    bool good = blame_command_line(gw_metrics_begin(node->metrics, &run, first_step, err), err);
+    free(text);
+    if (good && node->options->metrics != NULL)
+        gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);
+    return good;
 }
 
 /* The device and its memory. */

@@ -321,6 +321,12 @@ static bool take_metrics(const option_row *option, const char *text, gw_run_opti
     return gw_metrics_format_of(text, &format, err) || gw_fail_in(err, "--%s", option->name);
 }
 
+static bool take_folder(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    *(const char **)field_of(option, options) = text;
+    return text[0] != '\0' ||
+           gw_fail(err, GW_E_USAGE, "--%s: the name of the directory is empty", option->name);
+}
+
 static bool take_milliseconds(const option_row *option, const char *text, gw_run_options *options,
                               gw_err *err) {
     int64_t ms;
@@ -432,6 +438,11 @@ static const option_row options_of_run[] = {
     {"metrics", "FILE", NULL, NULL,
      "Write a row for each step to this file, .csv or .jsonl; a resumed job continues it (see godwit plot)",
      OUTPUT, take_metrics, FIELD(metrics)},
+    {"tensorboard", "DIR", NULL, NULL,
+     "Write event files for TensorBoard, in a folder for each job; a resumed job continues them, and peers "
+     "may "
+     "share the directory",
+     OUTPUT, take_folder, FIELD(tensorboard)},
     {"json", NULL, NULL, NULL, "Print events as JSON lines on stdout", OUTPUT, take_switch, FIELD(json)},
     {"quiet", NULL, NULL, NULL, "Print nothing but warnings and the last line", OUTPUT, take_switch,
      FIELD(quiet)},

@@ -65,8 +65,9 @@ typedef struct gw_run_options {
     const char *continue_from; /* its [DIR][@STEP]; NULL = the newest checkpoint in `dir` */
     char *joined;              /* arguments that the parser has joined; owned */
 
-    char *http;          /* HOST:PORT, or NULL = off; owned */
-    const char *metrics; /* file that gets a row for each step; NULL = none */
+    char *http;              /* HOST:PORT, or NULL = off; owned */
+    const char *metrics;     /* file that gets a row for each step; NULL = none */
+    const char *tensorboard; /* folder of event files; NULL = none */
     bool json, quiet, verbose;
 
     uint64_t join_timeout_ns, resume_timeout_ns, save_timeout_ns, grace_ns, hang_timeout_ns;

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGEST_DIGITS = 16 };
-
 void gw_json_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
@@ -41,19 +39,12 @@ void gw_json_text(json_t *object, const char *key, const char *text) {
     if (text != NULL) json_object_set_new(object, key, string_of(text, strlen(text)));
 }
 
-/* Whether a text is a digest. Some digests would parse as numbers: they have decimal digits only, or those
- * and an 'e'. */
-static bool is_digest(const char *text) {
-    size_t digits = strspn(text, "0123456789abcdef");
-    return digits >= DIGEST_DIGITS && text[digits] == '\0';
-}
-
 void gw_json_value(json_t *object, const char *key, const char *text, size_t length) {
     char copy[64], *end, *name = gw_utf8(key, strlen(key));
+    double value;
     if (name == NULL) return;
     snprintf(copy, sizeof copy, "%.*s", (int)length, text);
-    double value = strtod(copy, &end);
-    bool number = length > 0 && length < sizeof copy && *end == '\0' && isfinite(value) && !is_digest(copy);
+    bool number = gw_key_values_number(text, length, &value) && isfinite(value);
     errno = 0;
     long long whole = strtoll(copy, &end, 10);
     bool integer = number && *end == '\0' && errno == 0;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { NUMBER = 40, DIGITS = 5 }; /* bytes of a number with its final zero; digits that are shown */
+enum { DIGEST_DIGITS = 16, VALUE = 64 };
 
 bool gw_key_values_next(const char **rest, char key[GW_KEY_VALUES_KEY], const char **value, size_t *length) {
     for (;;) {
@@ -21,6 +22,21 @@ bool gw_key_values_next(const char **rest, char key[GW_KEY_VALUES_KEY], const ch
         *length = word - (size_t)(equals + 1 - begin);
         return true;
     }
+}
+
+/* Whether a text is a digest. Some digests would parse as numbers: they have decimal digits only, or those
+ * and an 'e'. */
+static bool is_digest(const char *text) {
+    size_t digits = strspn(text, "0123456789abcdef");
+    return digits >= DIGEST_DIGITS && text[digits] == '\0';
+}
+
+bool gw_key_values_number(const char *value, size_t length, double *number) {
+    char copy[VALUE], *end;
+    if (length == 0 || length >= sizeof copy) return false;
+    snprintf(copy, sizeof copy, "%.*s", (int)length, value);
+    *number = strtod(copy, &end);
+    return *end == '\0' && !is_digest(copy);
 }
 
 bool gw_key_values_count(const char *report, const char *key, uint64_t *count) {

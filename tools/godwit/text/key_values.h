@@ -16,6 +16,10 @@ enum {
  * text at first and moves on. Words that are not key=value are skipped. Returns false at the end. */
 bool gw_key_values_next(const char **rest, char key[GW_KEY_VALUES_KEY], const char **value, size_t *length);
 
+/* Reads a value of a report as a number, "nan" and "inf" too. Returns false where it is none: so are 16 or
+ * more hexadecimal digits, which are a hash even if all of them are decimal ones. */
+bool gw_key_values_number(const char *value, size_t length, double *number);
+
 /* Reads the whole number that a report has under a key; false where it has none. */
 bool gw_key_values_count(const char *report, const char *key, uint64_t *count);
 

@@ -37,7 +37,7 @@ static void add_varint(gw_protobuf *m, uint64_t value) {
     if (at != NULL) m->count += encode(at, value);
 }
 
-static void add_bytes(gw_protobuf *m, const void *bytes, size_t count) {
+void gw_protobuf_raw(gw_protobuf *m, const void *bytes, size_t count) {
     uint8_t *at = room_for(m, count);
     if (at == NULL || count == 0) return;
     memcpy(at, bytes, count);
@@ -47,7 +47,7 @@ static void add_bytes(gw_protobuf *m, const void *bytes, size_t count) {
 static void add_little_endian(gw_protobuf *m, uint64_t value, size_t count) {
     uint8_t bytes[8];
     for (size_t i = 0; i < count; i++) bytes[i] = (uint8_t)(value >> 8 * i);
-    add_bytes(m, bytes, count);
+    gw_protobuf_raw(m, bytes, count);
 }
 
 static void add_tag(gw_protobuf *m, uint32_t field, gw_protobuf_type type) {
@@ -84,7 +84,7 @@ void gw_protobuf_float(gw_protobuf *m, uint32_t field, float value) {
 void gw_protobuf_bytes(gw_protobuf *m, uint32_t field, const void *bytes, size_t count) {
     add_tag(m, field, GW_PROTOBUF_BYTES);
     add_varint(m, count);
-    add_bytes(m, bytes, count);
+    gw_protobuf_raw(m, bytes, count);
 }
 
 void gw_protobuf_text(gw_protobuf *m, uint32_t field, const char *text) {
@@ -95,7 +95,7 @@ void gw_protobuf_text(gw_protobuf *m, uint32_t field, const char *text) {
  * message moves back. */
 size_t gw_protobuf_begin(gw_protobuf *m, uint32_t field) {
     add_tag(m, field, GW_PROTOBUF_BYTES);
-    add_bytes(m, "", 1);
+    gw_protobuf_raw(m, "", 1);
     return m->count;
 }
 

@@ -28,6 +28,9 @@ void gw_protobuf_float(gw_protobuf *message, uint32_t field, float value);      
 void gw_protobuf_bytes(gw_protobuf *message, uint32_t field, const void *bytes, size_t count); /* bytes */
 void gw_protobuf_text(gw_protobuf *message, uint32_t field, const char *text); /* string; UTF-8 */
 
+/* Adds bytes as they are: whole fields that were written elsewhere, or what a file has between messages. */
+void gw_protobuf_raw(gw_protobuf *message, const void *bytes, size_t count);
+
 /* Begins a field that is a message; what is written until gw_protobuf_end belongs to it. Returns the place
  * that gw_protobuf_end takes. Such fields may be inside of each other. */
 size_t gw_protobuf_begin(gw_protobuf *message, uint32_t field);
