@@ -154,7 +154,8 @@ Test(metrics, names_that_make_no_sense_are_refused) {
     char args[2 * LAB_PATH];
     snprintf(args, sizeof args, "run " ARGS " --dir %s/a --metrics %s/a.txt", l->dir, l->dir);
     cr_assert_eq(lab_command(args), 2);
-    snprintf(args, sizeof args, "run " ARGS " --dir %s/a --metrics %s/none/a.csv", l->dir, l->dir);
+    snprintf(args, sizeof args, "run " ARGS " --listen 127.0.0.1:0 --dir %s/a --metrics %s/none/a.csv",
+             l->dir, l->dir);
     cr_assert_eq(lab_command(args), 2);
     lab_close(l);
 }
