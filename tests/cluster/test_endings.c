@@ -83,7 +83,7 @@ Test(endings, sigterm_in_a_long_shard_leaves_at_the_state_before_it) {
 static bool says_that_it_leaves(const json_t *event, const void *unused) {
     (void)unused;
     const char *text = lab_text(event, "text");
-    return text != NULL && strstr(text, "this peer leaves (a second signal") != NULL;
+    return text != NULL && strstr(text, ": this peer leaves") != NULL && strstr(text, "already") == NULL;
 }
 
 /* The first signal is obeyed at the end of the step, seconds away; another one, later, ends the process at
@@ -160,6 +160,39 @@ Test(endings, sighup_leaves_unless_it_was_ignored) {
     lab_wait_step(l, peer, left_at + 1);
     lab_signal(peer, SIGHUP);
     lab_state(l, peer, "done");
+    lab_close(l);
+}
+
+static bool says_that_it_leaves_already(const json_t *event, const void *unused) {
+    (void)unused;
+    const char *text = lab_text(event, "text");
+    return text != NULL && strstr(text, "leaves already") != NULL;
+}
+
+/* What schedulers send before the end of a time limit. SIGTERM behind it, at the limit, is no second signal. */
+Test(endings, sigusr1_and_sigusr2_leave_with_a_checkpoint_and_do_not_hurry_what_leaves) {
+    static const int signals[] = {SIGUSR1, SIGUSR2};
+    for (int i = 0; i < 2; i++) {
+        lab *l = lab_open();
+        lab_peer *peer = lab_start(l, "one", NULL, SLOW);
+        lab_wait_step(l, peer, 2);
+        lab_signal(peer, SIGSTOP); /* none of them comes when it has ended */
+        lab_signal(peer, signals[i]);
+        lab_signal(peer, SIGTERM);
+        lab_signal(peer, SIGCONT);
+        lab_state(l, peer, "left");
+        cr_expect_eq(lab_number(lab_last(peer, "checkpoint"), "step"),
+                     lab_number(lab_last(peer, "done"), "steps"));
+        lab_close(l);
+    }
+    lab *l = lab_open();
+    lab_peer *peer = lab_start(l, "one", NULL, "synthetic --shards 1 --shard-ms 3000 --workers 1");
+    lab_wait_event(l, peer, "view");
+    lab_signal(peer, SIGUSR1);
+    lab_wait(l, peer, says_that_it_leaves, NULL, "that it leaves");
+    lab_signal(peer, SIGUSR2);
+    lab_wait(l, peer, says_that_it_leaves_already, NULL, "that it leaves already");
+    lab_state(l, peer, "left");
     lab_close(l);
 }
 

@@ -46,6 +46,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_worker_message,
     &fuzz_description,
     &fuzz_mad_worker,
+    &fuzz_slurm,
     NULL,
 };
 

@@ -64,6 +64,8 @@ bool fuzz_options_know(const gw_job_type *job, const char *name);
 extern const fuzz_target fuzz_worker_message, fuzz_description;
 /* mad_worker.c */
 extern const fuzz_target fuzz_mad_worker;
+/* places.c */
+extern const fuzz_target fuzz_slurm;
 /* program.c */
 extern const fuzz_target fuzz_http, fuzz_control;
 

@@ -132,7 +132,7 @@ static void note_loss(program_process *p, gw_process_loss_kind kind) {
 /* How the end of a process counts. `status` is -1 where it is not known. The signals are those by which
  * people, supervisors and schedulers end processes. */
 static gw_process_loss_kind kind_of(const program_process *p, int status) {
-    static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     if (lacked_memory(p, status)) return GW_LOSS_STARVED;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == signals[i]) return GW_LOSS_KILLED;

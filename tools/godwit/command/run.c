@@ -82,6 +82,7 @@ int gw_run_main(int argc, char **argv) {
         if (options.repeated != NULL)
             gw_log(GW_WARN, "options", "of an option that is given again the last value counts: %s",
                    options.repeated);
+        if (options.place_text != NULL) gw_log(GW_INFO, "options", "%s", options.place_text);
         if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
             gw_descriptors_check(options.peers, options.http != NULL, &err) && settle(&options, &err))
             code = gw_node_run(&options, &console);

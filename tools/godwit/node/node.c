@@ -351,6 +351,7 @@ static bool serve(gw_node *node, gw_err *err) {
     uint64_t patience_ns = options->hang_timeout_ns;
     node->control = gw_control_open(options->dir, node->console->board, take_request, take_client, node, err);
     if (!node->control) return false;
+    if (node->options->slurm) gw_signals_scheduled(&node->signals);
     gw_signals_polite(&node->signals, node->recorder.claims, leave, node);
     gw_crash_watch(note_crash, node);
     if (!open_reach(node, err)) return false;

@@ -25,7 +25,7 @@ enum { CLOSE_S = 30, LAST_S = 25 };
 /* A blocked signal is queued even if it is ignored. Signals that this process was started to ignore
  * (nohup(1), a shell's `&`) are therefore left out. SIGALRM is the alarm of closing. */
 static void our_signals(sigset_t *ours) {
-    static const int ending[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT};
+    static const int ending[] = {SIGHUP, SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2};
     struct sigaction inherited;
     sigemptyset(ours);
     sigaddset(ours, SIGALRM);
@@ -56,6 +56,17 @@ _Noreturn static void end_at_once(gw_signals *s, int number) {
     _exit(128 + number);
 }
 
+static bool is_notice(int number) {
+    return number == SIGUSR1 || number == SIGUSR2;
+}
+
+/* Whether the signal asks for what this peer does already, and is not meant to hurry it. */
+static bool leaves_already(const gw_signals *s, int number) {
+    if (s->leave == NULL) return false; /* it has not begun */
+    return (is_notice(number) && (s->noticed || !s->polite)) ||
+           (number == SIGTERM && s->scheduled && !s->polite);
+}
+
 /* Called with the lock held. */
 static void obey(gw_signals *s, int number) {
     if (number == SIGALRM && s->closing) {
@@ -73,13 +84,22 @@ static void obey(gw_signals *s, int number) {
         return;
     }
     if (number == SIGQUIT) end_at_once(s, number);
+    if (leaves_already(s, number)) {
+        gw_log(GW_INFO, "node", "%s: this peer leaves already", strsignal(number));
+        return;
+    }
     if (s->asked_ns != 0 && gw_now_ns() < s->asked_ns + ECHO_NS) return;
     if (!s->polite) end_at_once(s, number);
-    s->polite = false;
-    s->asked_ns = gw_now_ns();
-    gw_log(GW_INFO, "node", "%s: this peer leaves (a second signal ends the process at once)",
-           strsignal(number));
-    s->leave(s->context);
+    const bool again = s->noticed;
+    if (is_notice(number)) {
+        s->noticed = true;
+    } else {
+        s->polite = false;
+        s->asked_ns = gw_now_ns();
+    }
+    gw_log(GW_INFO, "node", "%s: this peer leaves%s", strsignal(number),
+           s->scheduled || is_notice(number) ? "" : " (a second signal ends the process at once)");
+    if (!again) s->leave(s->context);
 }
 
 static void *signals_main(void *context) {
@@ -119,6 +139,12 @@ void gw_signals_polite(gw_signals *s, gw_claim_journal *claims, gw_signals_leave
     s->claims = claims;
     s->leave = leave;
     s->context = context;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void gw_signals_scheduled(gw_signals *s) {
+    pthread_mutex_lock(&s->lock);
+    s->scheduled = true;
     pthread_mutex_unlock(&s->lock);
 }
 

@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -55,10 +56,24 @@ static bool check_no_model(const char *dir, gw_err *err) {
                    has ? ", or the directory of Godwit in it: " : "", has ? inner : "");
 }
 
+/* Makes the folders above the directory that are the peer's own to make (dir_exists). */
+static bool make_folders(const gw_run_options *options, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    if (options->dir_exists == 0 || strlen(options->dir) >= sizeof path) return true;
+    for (size_t at = options->dir_exists; options->dir[at] != '\0'; at++) {
+        if (options->dir[at] != '/') continue;
+        memcpy(path, options->dir, at);
+        path[at] = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return gw_fail_named(err, errno, "--dir: cannot create the folder %s", path);
+    }
+    return true;
+}
+
 /* Sets options->dir to the directory that is used. */
 static bool open_self(gw_node_self *self, gw_run_options *options, gw_err *err) {
     gw_directory *directory = &self->directory;
-    if (!check_no_model(options->dir, err)) return false;
+    if (!make_folders(options, err) || !check_no_model(options->dir, err)) return false;
     if (!blame_command_line(gw_directory_open(options->dir, directory, err), err)) return false;
     if (strcmp(directory->path, options->dir) != 0)
         gw_log(directory->made ? GW_WARN : GW_INFO, "node", "%s holds other files: this peer uses %s",

@@ -73,6 +73,7 @@ static uint32_t cores(gw_compute *compute) {
     if (count < allowed)
         snprintf(compute->text + used, sizeof compute->text - used,
                  "; the container's quota allows the time of %u of %u cores", count, allowed);
+    if (compute->most_cores > 0 && compute->most_cores < count) count = compute->most_cores;
     return count < GW_MAX_WORKERS ? count : GW_MAX_WORKERS;
 }
 
@@ -122,8 +123,10 @@ bool gw_compute_settle(gw_compute *compute, const gw_job_type *job, uint32_t *wo
         return gw_fail_in(err, "--device cuda (--device cpu computes on the processors)");
     if (compute->kind == GW_COMPUTE_AUTO) {
         gw_err why;
-        compute->gpu_count = 1; /* only GPU 0: other processes may use the others */
-        compute->gpus[0] = 0;
+        if (!compute->given_gpus) {
+            compute->gpu_count = 1; /* only GPU 0: other processes may use the others */
+            compute->gpus[0] = 0;
+        }
         bool found = usable(compute, job, &why);
         bool says_why =
             !found && job != &gw_job_program; /* what a program computes on is its libraries' matter */

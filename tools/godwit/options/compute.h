@@ -18,6 +18,9 @@ typedef struct gw_compute {
     gw_compute_kind kind;
     uint32_t gpu_count; /* number of GPUs; 0 = all of them (CUDA), or not settled yet (AUTO) */
     int gpus[GW_DEVICE_PARTS];
+    bool given_gpus; /* AUTO: whoever started the peer gave it these GPUs; otherwise AUTO takes GPU 0 */
+    uint32_t
+        most_cores; /* processors that a scheduler gave this peer, whatever others it may use; 0 = not told */
     gw_precision precision; /* 0 = not given */
     /* after gw_compute_settle: a description for people, and for AUTO why no GPU is used */
     char text[300];

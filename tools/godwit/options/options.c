@@ -12,7 +12,9 @@
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
 #include "tools/godwit/metrics/file.h"
+#include "tools/godwit/options/by_slurm.h"
 #include "tools/godwit/options/jobs.h"
+#include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
 
 #include <argp.h>
@@ -191,6 +193,16 @@ static void name_by_host(char name[GW_GOSSIP_NAME_BYTES + 1]) {
     gw_utf8_make_printable(name);
 }
 
+/* "slurm" and "slurm:JOBID"; `text` is what follows the word. */
+static bool take_slurm(const char *text, gw_run_options *options, gw_err *err) {
+    options->slurm = true;
+    return text[0] == '\0' || gw_number_read(text + 1, 1, UINT32_MAX, &options->slurm_job) ||
+           gw_fail(err, GW_E_USAGE,
+                   "--join: 'slurm%s': what follows slurm: is the id of a job (a host of this name is "
+                   "slurm.:PORT)",
+                   text);
+}
+
 static bool take_join(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     char *list = strdup(text), *rest = NULL;
     bool good = list != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
@@ -198,7 +210,9 @@ static bool take_join(const option_row *option, const char *text, gw_run_options
         good = gw_fail(err, GW_E_USAGE, "--join: '%s' names no peer", text);
     for (char *seed = good ? strtok_r(list, ",", &rest) : NULL; good && seed != NULL;
          seed = strtok_r(NULL, ",", &rest)) {
-        if (options->seed_count == GW_MAX_SEEDS) {
+        if (strcmp(seed, "slurm") == 0 || strncmp(seed, "slurm:", 6) == 0) {
+            good = take_slurm(seed + 5, options, err);
+        } else if (options->seed_count == GW_MAX_SEEDS) {
             good = gw_fail(err, GW_E_USAGE, "--join: more than %d addresses", GW_MAX_SEEDS);
         } else if ((good = check_reachable(option, seed, "the port that the peer listens on", err))) {
             char *copy = strdup(seed);
@@ -349,8 +363,11 @@ static const option_row options_of_run[] = {
     {"advertise", "HOST:PORT", NULL, NULL,
      "The address that other peers connect to, where it differs from the one listened on", PEERS,
      take_advertise, FIELD(advertise)},
-    {"join", "HOST:PORT[,...]", NULL, NULL, "The peers to ask first (seeds); they may start later", PEERS,
-     take_join, FIELD(seeds)},
+    {"join", "HOST:PORT[,...]", NULL, NULL,
+     "The peers to ask first (seeds); they may start later; slurm stands for the other tasks of a job of "
+     "Slurm, and "
+     "slurm:JOBID for those of another job, too",
+     PEERS, take_join, FIELD(seeds)},
     {"name", "NAME", NULL, "the host's name, up to its first dot",
      "What this peer is called in texts for people, beside its id; of no other effect", PEERS, take_peer_name,
      FIELD(name)},
@@ -722,7 +739,20 @@ static bool take_fallbacks(gw_run_options *options, gw_err *err) {
     return true;
 }
 
-/* Checks combinations of options. */
+/* Whether the value is that of the table, as nobody has given one. */
+static bool is_fallback(const char *name, const char *value) {
+    for (const option_row *o = options_of_run; o < options_of_run + OPTIONS; o++)
+        if (strcmp(o->name, name) == 0) return o->fallback == value;
+    return false;
+}
+
+static bool complete_by_slurm(gw_run_options *options, gw_err *err) {
+    const gw_environment own = gw_environment_own();
+    return gw_options_by_slurm(options, &own, !is_fallback("dir", options->dir),
+                               !is_fallback("cluster", options->cluster), err);
+}
+
+/* Checks combinations of options, and fills in what follows from others. */
 static bool validate(gw_run_options *options, gw_err *err) {
     if (options->quorum == GW_QUORUM_MAJORITY && options->peers == 0)
         return gw_fail(
@@ -741,6 +771,7 @@ static bool validate(gw_run_options *options, gw_err *err) {
     if (options->patience != 0 && options->keep_best[0] == '\0')
         return gw_fail(err, GW_E_USAGE,
                        "--patience: needs --keep-best REPORT, the report that is to become better");
+    if (options->slurm && !complete_by_slurm(options, err)) return false;
     if (options->peers == 0) options->peers = 1;
     if (options->name[0] == '\0') name_by_host(options->name);
     if (options->listen == NULL)
@@ -853,6 +884,8 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
 
 void gw_run_options_free(gw_run_options *options) {
     for (uint32_t i = 0; i < options->seed_count; i++) free(options->seeds[i]);
+    for (size_t i = 0; i < sizeof options->place / sizeof *options->place; i++) free(options->place[i]);
+    free(options->place_text);
     free(options->http);
     free(options->joined);
     free(options->given);

@@ -32,11 +32,17 @@ typedef struct gw_run_options {
     char *typed;         /* the whole command as a person types it; NULL = not known; owned */
 
     const char *dir;
+    size_t
+        dir_exists; /* the folders of `dir` that end behind so many bytes are made where they are missing; 0 = none */
     const char *listen;        /* HOST:PORT; port 0 = any free port */
     const char *advertise;     /* HOST:PORT at which others reach this peer; NULL = the listening address */
     char *seeds[GW_MAX_SEEDS]; /* HOST:PORT of --join; owned */
     uint32_t seed_count;
-    const char *key_file;                /* NULL = no key: peers connect on loopback only */
+    bool slurm;           /* --join slurm: what is not given follows from the job of Slurm (by_slurm.h) */
+    uint64_t slurm_job;   /* another job of Slurm, whose peers this one joins; 0 = none */
+    char *place[4];       /* texts of other members that were made for the place where the peer runs; owned */
+    char *place_text;     /* what the place has determined, for people; NULL = nothing; owned */
+    const char *key_file; /* NULL = no key: peers connect on loopback only */
     char name[GW_GOSSIP_NAME_BYTES + 1]; /* what people call this peer; "" = nothing */
     const char *cluster;                 /* name of the cluster (net/secure/keyring.h gw_cluster_id) */
 
