@@ -229,7 +229,7 @@ static char *address(const char *host, uint32_t port) {
     return text;
 }
 
-/* Of more nodes than there is room for, those at equal distances: every peer computes the same ones. */
+/* Where there are more nodes than seeds, nodes at equal distances are asked: every peer computes the same ones. */
 static uint32_t nodes_among(uint32_t nodes, uint32_t most) {
     return nodes < most ? nodes : most;
 }
