@@ -180,8 +180,8 @@ static bool look(const char *path, int *fd, owner *found, gw_err *err) {
 /* A link where Godwit keeps a file or a folder of its own is refused at once, by its name. */
 static bool check_links(const gw_directory *directory, gw_err *err) {
     static const char *const names[] = {
-        GW_DIRECTORY_MARKER, "lock",        "identity",      "boot",           "tmp", "chunks",
-        "manifests",         "known-peers", "journal.jsonl", "journal.1.jsonl"};
+        GW_DIRECTORY_MARKER, "lock",          "identity",        "boot",  "tmp", "chunks", "manifests",
+        "known-peers",       "journal.jsonl", "journal.1.jsonl", "energy"};
     struct stat status;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (fstatat(directory->fd, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))
@@ -300,7 +300,8 @@ void gw_directory_close(gw_directory *directory) {
 }
 
 /* The files of a peer that has only just begun to start. */
-static const char *const first_files[] = {GW_DIRECTORY_MARKER, "lock", "identity", "boot", "journal.jsonl"};
+static const char *const first_files[] = {GW_DIRECTORY_MARKER, "lock",  "identity", "boot",
+                                          "journal.jsonl",     "energy"};
 enum { FIRST_FILES = sizeof first_files / sizeof first_files[0] };
 /* Its first folders, which are empty then. */
 static const char *const first_folders[] = {"tmp", "chunks", "manifests"};

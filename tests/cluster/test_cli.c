@@ -700,6 +700,39 @@ Test(cli, status_shows_the_last_evaluation) {
                        "%s", o.out);
 }
 
+/* `status` says of energy what is known, what is an estimate, and why nothing is known. */
+Test(cli, status_shows_the_energy_of_a_peer) {
+    static gw_node_snapshot s = {
+        .job = "gpt",
+        .phase = "computing",
+        .step = 60,
+        .steps = 100,
+        .step_ms = 200,
+        .energy = {.processors = GW_ENERGY_RAPL,
+                   .joules = {[GW_ENERGY_RAPL] = 3.6e6},
+                   .watts = 250,
+                   .step_joules = 45000,
+                   .shard_joules = 2.5},
+        .energy_factors = {.has_co2 = true, .has_money = true, .co2 = 0.5, .money = 0.25, .currency = "EUR"}};
+    outcome o = status_of(&s);
+    cr_expect_not_null(
+        strstr(o.out, "\nenergy of this peer: 1 kWh, 0.5 kg CO2e, 0.25 EUR so far; 250 W, 4.5e+04 J a "
+                      "step, 2.5 J a shard; 1.5 kWh, 0.75 kg CO2e, 0.38 EUR at the end\n"),
+        "%s", o.out);
+    s.energy = (gw_energy){.processors = GW_ENERGY_ESTIMATE, .joules = {[GW_ENERGY_ESTIMATE] = 12345}};
+    strcpy(s.energy.lack, "no counter here");
+    s.energy_factors = (gw_energy_factors){.has_co2 = false};
+    o = status_of(&s);
+    cr_expect_not_null(
+        strstr(o.out, "\nenergy of this peer: 12.3 kJ so far; an estimate, by --cpu-watts: no counter "
+                      "here\n"),
+        "%s", o.out);
+    s.energy = (gw_energy){.processors = GW_ENERGY_NONE};
+    strcpy(s.energy.lack, "no counter here");
+    o = status_of(&s);
+    cr_expect_not_null(strstr(o.out, "\nenergy of this peer: not known: no counter here\n"), "%s", o.out);
+}
+
 /* `status` shows the readings of each GPU, and a mark behind a GPU that is not well. */
 Test(cli, status_shows_gpus_and_how_sums_go) {
     static const gw_gpu_reading all = {.answers = true,

@@ -9,6 +9,9 @@
 #include "net/secure/keyring.h"
 #include "tests/fuzz/target.h"
 #include "tests/weights_file.h"
+#include "tools/godwit/energy/factors.h"
+#include "tools/godwit/energy/kernel.h"
+#include "tools/godwit/energy/record.h"
 #include "tools/godwit/metrics/file.h"
 #include "tools/godwit/metrics/records.h"
 #include "tools/godwit/metrics/table.h"
@@ -398,3 +401,60 @@ static bool take_keys(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_keys = {"keys", 20000, 2048, keys_examples, NULL, take_keys};
+
+/* Target of what tells of energy. The first byte chooses: the file of a peer's directory, a number of
+ * sysfs, a line of /proc/stat or of /proc/PID/stat, or the text of --energy-factor. */
+
+static void energy_examples(fuzz_add *add, void *context) {
+    static const char *const texts[] = {"fgodwit-energy 1\n" DIGITS DIGITS " rapl 12.5 nvml 3e+06\n",
+                                        "n262143328850\n", "bcpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n",
+                                        "o7 (a) b (c) S 1 7 7 0 -1 41 9 9 9 9 100 20 3 4 20 0 3 0\n",
+                                        "cco2=0.35,money=0.30,currency=EUR"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) add(context, texts[i], strlen(texts[i]));
+}
+
+/* A file that was read is the same after it has been written and read again. */
+static bool take_energy_file(const char *text, size_t length) {
+    char written[GW_ENERGY_RECORD_BYTES];
+    gw_energy_record record, again;
+    gw_err err;
+    if (!gw_energy_record_read(text, length, &record, &err)) {
+        GW_ASSERT(record.count == 0);
+        return false;
+    }
+    GW_ASSERT(record.count <= GW_ENERGY_JOBS);
+    GW_ASSERT(gw_energy_record_read(written, gw_energy_record_write(&record, written), &again, &err));
+    GW_ASSERT(again.count == record.count);
+    return true;
+}
+
+static bool take_energy_factors(const char *text) {
+    gw_energy_factors factors;
+    gw_err err;
+    if (!gw_energy_factors_parse(text, &factors, &err)) return false;
+    GW_ASSERT(!factors.has_co2 || (isfinite(factors.co2) && factors.co2 >= 0));
+    GW_ASSERT(!factors.has_money || (isfinite(factors.money) && factors.money >= 0));
+    return true;
+}
+
+static bool take_energy(const uint8_t *bytes, size_t count) {
+    char text[2048];
+    uint64_t number;
+    if (count == 0 || count > sizeof text) return false;
+    memcpy(text, bytes + 1, count - 1);
+    text[count - 1] = '\0';
+    switch (bytes[0]) {
+    case 'f':
+        return take_energy_file(text, count - 1);
+    case 'n':
+        return gw_kernel_number(text, &number);
+    case 'b':
+        return gw_kernel_busy(text, &number);
+    case 'o':
+        return gw_kernel_own(text, &number);
+    default:
+        return take_energy_factors(text);
+    }
+}
+
+const fuzz_target fuzz_energy = {"energy", 20000, 2048, energy_examples, NULL, take_energy};

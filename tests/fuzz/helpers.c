@@ -47,6 +47,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_description,
     &fuzz_mad_worker,
     &fuzz_slurm,
+    &fuzz_energy,
     NULL,
 };
 

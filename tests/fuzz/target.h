@@ -35,7 +35,7 @@ extern const fuzz_target *const fuzz_targets[];
 
 /* files.c */
 extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_config, fuzz_bpe, fuzz_text, fuzz_idx,
-    fuzz_metrics, fuzz_events, fuzz_keys;
+    fuzz_metrics, fuzz_events, fuzz_keys, fuzz_energy;
 /* models.c */
 extern const fuzz_target fuzz_index, fuzz_tokenizer, fuzz_pattern, fuzz_inflate;
 /* wires.c */

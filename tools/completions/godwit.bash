@@ -179,7 +179,7 @@ _godwit_table() {
         kinds[--job]='any'
         ;;
     run)
-        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --http= --json --metrics= --quiet --tensorboard= --verbose --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
         kinds[--cluster]='any'
         kinds[--join]='any'
@@ -194,6 +194,8 @@ _godwit_table() {
         kinds[--keep]='any'
         kinds[--patience]='any'
         kinds[--replicas]='any'
+        kinds[--cpu-watts]='any'
+        kinds[--energy-factor]='any'
         kinds[--grace]='any'
         kinds[--hang-timeout]='any'
         kinds[--probe-interval-ms]='any'
@@ -203,6 +205,7 @@ _godwit_table() {
         kinds[--dir]='dir'
         kinds[--continue]='dir'
         kinds[--tensorboard]='dir'
+        kinds[--energy-root]='dir'
         kinds[--key]='file'
         kinds[--metrics]='file'
         kinds[--cpu-class]='words haswell skylakex zen'

@@ -123,7 +123,8 @@ Test(directory, what_is_no_folder_is_an_error) {
 }
 
 Test(directory, a_link_in_the_place_of_an_own_file_is_refused_by_its_name) {
-    static const char *const names[] = {"tmp", "chunks", "manifests", "lock", "identity", "known-peers"};
+    static const char *const names[] = {"tmp",      "chunks",      "manifests", "lock",
+                                        "identity", "known-peers", "energy"};
     scratch_make_folder("other");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[40], link[60];

@@ -636,6 +636,62 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     free(text);
 }
 
+/* A peer in the middle of its job, a million joules of which RAPL has counted. */
+static gw_node_snapshot *with_energy(void) {
+    gw_node_snapshot *s = rig_busy_snapshot();
+    s->step = 60;
+    s->steps = 100;
+    s->step_ms = 200;
+    s->shards_a_step = 24;
+    s->tokens_per_s = 60;
+    s->energy = (gw_energy){.processors = GW_ENERGY_RAPL,
+                            .gpus = GW_ENERGY_NVML,
+                            .joules = {[GW_ENERGY_RAPL] = 1e6, [GW_ENERGY_NVML] = 2.6e6},
+                            .watts = 250,
+                            .step_joules = 45000,
+                            .shard_joules = 2.5};
+    s->energy_factors =
+        (gw_energy_factors){.has_co2 = true, .has_money = true, .co2 = 0.5, .money = 0.25, .currency = "EUR"};
+    return s;
+}
+
+Test(snapshot, energy_is_shown_with_its_sources_costs_and_forecast) {
+    char *text = gw_snapshot_json(with_energy());
+    json_t *object = json_loads(text, 0, NULL), *energy = json_object_get(object, "energy");
+    cr_assert_float_eq(json_real_value(json_object_get(energy, "joules")), 3.6e6, 1e-3);
+    cr_assert_float_eq(json_real_value(json_object_get(energy, "co2_kg")), 0.5, 1e-9);
+    cr_assert_float_eq(json_real_value(json_object_get(energy, "money")), 0.25, 1e-9);
+    cr_assert_float_eq(json_real_value(json_object_get(energy, "joules_a_token")), 5, 1e-9); /* 12 a step */
+    cr_assert_float_eq(json_real_value(json_object_get(json_object_get(energy, "joules_by_source"), "rapl")),
+                       1e6, 1e-3);
+    cr_assert_float_eq(json_real_value(json_object_get(json_object_get(energy, "at_end"), "kwh")), 1.5, 1e-9);
+    cr_assert(json_is_false(json_object_get(energy, "estimated")));
+    json_decref(object);
+    free(text);
+    text = gw_snapshot_metrics(with_energy());
+    cr_assert_not_null(strstr(text, "\ngodwit_energy_joules_total{source=\"rapl\"} 1000000\n"), "%s", text);
+    cr_assert_not_null(strstr(text, "\ngodwit_energy_joules_total{source=\"nvml\"} 2600000\n"), "%s", text);
+    cr_assert_not_null(strstr(text, "\ngodwit_energy_forecast_joules 5400000\n"), "%s", text);
+    cr_assert_not_null(strstr(text, "\ngodwit_energy_cost_total{currency=\"EUR\"} 0.25\n"), "%s", text);
+    free(text);
+}
+
+Test(snapshot, energy_that_is_not_known_is_no_zero) {
+    gw_node_snapshot *s = rig_busy_snapshot();
+    strcpy(s->energy.lack, "no counter");
+    char *text = gw_snapshot_json(s);
+    json_t *object = json_loads(text, 0, NULL), *energy = json_object_get(object, "energy");
+    cr_assert_null(json_object_get(energy, "joules"));
+    cr_assert_null(json_object_get(energy, "at_end"));
+    cr_assert_str_eq(json_string_value(json_object_get(energy, "processors")), "none");
+    cr_assert_str_eq(json_string_value(json_object_get(energy, "lack")), "no counter");
+    json_decref(object);
+    free(text);
+    text = gw_snapshot_metrics(s);
+    cr_assert_null(strstr(text, "energy"), "%s", text);
+    free(text);
+}
+
 /* Prometheus's own promtool judges names, types and help. */
 static void expect_promtool_content(const gw_node_snapshot *snapshot) {
     char path[] = "/tmp/godwit-metrics-XXXXXX", command[100], said[4000];
@@ -661,6 +717,7 @@ Test(snapshot, promtool_has_nothing_to_say_about_the_metrics) {
     s->tokens_per_s = 5;
     expect_promtool_content(s);
     expect_promtool_content(rig_busy_snapshot());
+    expect_promtool_content(with_energy());
 }
 
 /* The control socket. */

@@ -172,7 +172,7 @@ static struct gw_nvml_device devices[2] = {{0}, {1}};
 static struct gw_nvml_set the_set;
 static struct {
     int init, sets; /* calls that have begun and not ended */
-    bool no_events, dead;
+    bool no_events, dead, crowded;
     unsigned asked;
     atomic_uint xids; /* events that wait */
 } fake;
@@ -273,9 +273,33 @@ static int set_free(gw_nvml_set *set) {
     return 0;
 }
 
+static int energy(gw_nvml_device *device, unsigned long long *millijoules) {
+    (void)device;
+    *millijoules = 123456789;
+    return answer();
+}
+static int processes(gw_nvml_device *device, unsigned *count, gw_nvml_process *list) {
+    (void)device;
+    if (fake.crowded) {
+        *count = 20;
+        return GW_NVML_TOO_SMALL;
+    }
+    *count = 2;
+    list[0].pid = 17;
+    list[1].pid = 18;
+    return answer();
+}
+static int mig_mode(gw_nvml_device *device, unsigned *now, unsigned *pending) {
+    (void)device;
+    *now = *pending = 1;
+    return answer();
+}
+
 static const gw_nvml_api api = {init,     ends,        error_string, driver_version, by_bus,      utilisation,
                                 memory,   temperature, threshold,    power,          power_limit, ecc,
-                                throttle, p2p,         set_create,   event_register, event_wait,  set_free};
+                                throttle, p2p,         set_create,   event_register, event_wait,  set_free,
+                                energy,   processes,   mig_mode};
+enum { ALL_FIGURES = 0x7ff };
 static const char *const buses[] = {"0000:01:00.0", "0000:3b:00.0"};
 
 Test(nvml, figures_that_are_not_told_are_not_known) {
@@ -285,7 +309,14 @@ Test(nvml, figures_that_are_not_told_are_not_known) {
     gw_gpu_reading r;
     gw_nvml_read(nvml, 1, &r);
     cr_assert(r.answers);
-    cr_assert_eq(r.known, 0xffu & ~(unsigned)GW_GPU_POWER_LIMIT);
+    cr_assert_eq(r.known, ALL_FIGURES & ~(unsigned)GW_GPU_POWER_LIMIT);
+    cr_assert_eq(r.energy_mj, 123456789);
+    cr_assert(r.process_count == 2 && r.processes[0] == 17 && r.processes[1] == 18);
+    cr_assert(r.divided);
+    fake.crowded = true;
+    gw_nvml_read(nvml, 1, &r);
+    cr_assert((r.known & GW_GPU_PROCESSES) && r.process_count == 20);
+    fake.crowded = false;
     cr_assert_eq(r.busy_percent, 91);
     cr_assert_eq(r.memory_used_bytes, 600);
     cr_assert_eq(r.temperature_c, 61);
@@ -318,7 +349,7 @@ Test(nvml, figures_without_a_function_are_not_known) {
     gw_nvml_read(nvml, 1, &r);
     cr_assert(r.answers);
     const unsigned without = GW_GPU_POWER_LIMIT | GW_GPU_SLOWDOWN | GW_GPU_THROTTLE;
-    cr_assert_eq(r.known, 0xffu & ~without);
+    cr_assert_eq(r.known, ALL_FIGURES & ~without);
     cr_assert_eq(r.busy_percent, 91);
     gw_nvml_driver(nvml, driver);
     cr_assert_str_eq(driver, "");

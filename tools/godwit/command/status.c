@@ -1,6 +1,7 @@
 /* `godwit status` shows what the peer that runs in a directory knows. */
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/status_peers.h"
+#include "tools/godwit/energy/factors.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/text/json.h"
@@ -10,6 +11,7 @@
 
 #include <argp.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +197,67 @@ static void print_payload(const json_t *counters) {
            read * 1e-6, count_of(counters, "payload_reads_failed"));
 }
 
+/* Adds to the text; what has no room is left out. */
+static void add(char text[LINE], const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(char text[LINE], const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, LINE - used, format, args);
+    va_end(args);
+}
+
+/* Writes joules in the unit that people know: "950 J", "12.3 kJ", "1.25 kWh". */
+static void add_energy(char text[LINE], double joules) {
+    if (joules < 1e3)
+        add(text, "%.3g J", joules);
+    else if (joules < 3.6e5)
+        add(text, "%.3g kJ", joules * 1e-3);
+    else
+        add(text, "%.4g kWh", joules / GW_ENERGY_JOULES_PER_KWH);
+}
+
+static void add_costs(char text[LINE], const json_t *amount, const char *currency) {
+    if (json_object_get(amount, "co2_kg")) add(text, ", %.3g kg CO2e", real_of(amount, "co2_kg"));
+    if (json_object_get(amount, "money"))
+        add(text, ", %.2f%s%s", real_of(amount, "money"), currency != NULL ? " " : " (money)",
+            currency != NULL ? currency : "");
+}
+
+/* Prints the energy of this peer, and what is missing of it. */
+static void print_energy(const json_t *energy) {
+    static const char *const means[][2] = {
+        {"joules_a_step", "a step"}, {"joules_a_shard", "a shard"}, {"joules_a_token", "a token"}};
+    char text[LINE] = "energy of this peer: ";
+    const char *currency = json_string_value(json_object_get(energy, "currency"));
+    const char *lack = json_string_value(json_object_get(energy, "lack"));
+    const json_t *end = json_object_get(energy, "at_end");
+    bool estimated = json_is_true(json_object_get(energy, "estimated"));
+    if (energy == NULL) return;
+    if (json_object_get(energy, "joules")) {
+        add_energy(text, real_of(energy, "joules"));
+        add_costs(text, energy, currency);
+        add(text, " so far");
+        if (json_object_get(energy, "watts")) add(text, "; %.3g W", real_of(energy, "watts"));
+        for (size_t i = 0; i < sizeof means / sizeof means[0]; i++)
+            if (json_object_get(energy, means[i][0]))
+                add(text, ", %.3g J %s", real_of(energy, means[i][0]), means[i][1]);
+        if (end != NULL) {
+            add(text, "; ");
+            add_energy(text, real_of(end, "joules"));
+            add_costs(text, end, currency);
+            add(text, " at the end");
+        }
+    } else {
+        add(text, "not known");
+    }
+    if (estimated)
+        add(text, "; an estimate, by --cpu-watts");
+    else if (strcmp(text_of(energy, "processors"), "none") == 0 && json_object_get(energy, "joules"))
+        add(text, "; that of its processors is not known");
+    print_text(text, ": ", lack);
+}
+
 static void print_gpus(const json_t *gpus) {
     size_t i;
     json_t *gpu;
@@ -245,6 +308,7 @@ static void print_checkpoints(const json_t *checkpoints) {
 static void print_status(const json_t *status) {
     print_run(status);
     print_payload(json_object_get(status, "counters"));
+    print_energy(json_object_get(status, "energy"));
     putchar('\n');
     gw_status_print_peers(stdout, json_object_get(status, "peers"), line_width());
     print_absences(status);

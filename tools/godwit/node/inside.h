@@ -14,6 +14,7 @@
 #include "checkpoint/dirlock.h"
 #include "checkpoint/store.h"
 #include "core/os/directory.h"
+#include "tools/godwit/energy/meter.h"
 #include "tools/godwit/journal/journal.h"
 #include "tools/godwit/node/clients.h"
 #include "tools/godwit/node/gpu.h"
@@ -115,6 +116,7 @@ struct gw_node {
     gw_publisher publisher;
     gw_metrics *metrics; /* NULL = neither --metrics nor --tensorboard */
     gw_journal *journal; /* NULL = it cannot be written */
+    gw_energy_meter *energy;
     gw_control *control;
     gw_node_clients clients;
     gw_service *service; /* for clients */

@@ -79,6 +79,29 @@ static double tokens_per_s(const gw_shown_steps *steps) {
     return steps->ms > 0 ? steps->tokens / steps->ms * 1000.0 : 0;
 }
 
+/* Has the energy read if it is time to. */
+static void look_at_energy(const gw_publisher *p) {
+    gw_energy_meter_look(p->of.energy, p->counter[GW_COUNT_STEPS], gw_workers_done(p->of.engine->workers));
+}
+
+enum { GW_ROW_REPORT_BYTES = GW_HISTORY_REPORT_BYTES + 64 };
+
+/* The report of the last step for a row of --metrics, with the joules that the job has taken here so far,
+ * as of the last read. A step that this peer did not make has none, and neither has one before anything is
+ * known. */
+static const char *with_energy(const gw_publisher *p, bool fetched, char text[GW_ROW_REPORT_BYTES]) {
+    gw_energy energy;
+    gw_energy_meter_copy(p->of.energy, &energy);
+    double joules = gw_energy_joules(&energy);
+    snprintf(text, GW_ROW_REPORT_BYTES, "%s", p->steps.report);
+    size_t length = strlen(text);
+    bool own =
+        strncmp(text, "joules=", 7) == 0 || strstr(text, " joules=") != NULL; /* the job has such a report */
+    if (!fetched && joules > 0 && !own)
+        snprintf(text + length, GW_ROW_REPORT_BYTES - length, "%sjoules=%.9g", length > 0 ? " " : "", joules);
+    return text;
+}
+
 /* Shows a committed step. `event` has what this peer has done in it. */
 static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *event) {
     gw_shown_steps *steps = &p->steps;
@@ -98,6 +121,8 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
     event->report = steps->report;
     /* A process that has just begun shows people no steps of the time before it. */
     if (!event->fetched || steps->shown > 0) gw_events_step(p->of.console->events, event);
+    char report[GW_ROW_REPORT_BYTES];
+    if (p->of.metrics == NULL) return;
     gw_metrics_row row = {.step = one->step,
                           .phase = event->phase,
                           .time = one->time,
@@ -105,7 +130,7 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
                           .members = one->members,
                           .shards = one->shards,
                           .tokens_per_s = tokens_per_s(steps),
-                          .report = steps->report};
+                          .report = with_energy(p, event->fetched, report)};
     gw_metrics_add(p->of.metrics, &row);
 }
 
@@ -149,6 +174,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     p->counter[GW_COUNT_STEPS]++;
     p->counter[GW_COUNT_SHARDS] = computed;
     p->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(p->of.engine->workers);
+    look_at_energy(p);
     gw_event_step event = {.computed = (uint32_t)(computed - steps->computed),
                            .stolen = (uint32_t)steps->stolen};
     show_step(p, &one, &event);
@@ -215,6 +241,7 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
     const gw_hash *root = &action->notice.checkpoint.root;
     uint32_t held = take_held(shown, action->step, root);
     p->counter[GW_COUNT_CHECKPOINTS]++;
+    gw_energy_meter_keep(p->of.energy);
     uint64_t now = note_age(shown, action->step, 0);
     uint32_t kept = shown->count < GW_SNAPSHOT_CHECKPOINTS ? shown->count : GW_SNAPSHOT_CHECKPOINTS - 1;
     memmove(shown->list + 1, shown->list, kept * sizeof shown->list[0]);
@@ -574,6 +601,7 @@ static void fill_steps(const gw_shown_steps *steps, uint64_t now, gw_node_snapsh
     s->step_ms = steps->ms;
     if (s->step_ms == 0) return;
     if (under_way_ms >= STALLED * s->step_ms) s->step_ms = under_way_ms;
+    s->shards_a_step = steps->shards;
     s->shards_per_s = steps->shards / s->step_ms * 1000.0;
     s->tokens_per_s = steps->tokens / s->step_ms * 1000.0;
 }
@@ -582,6 +610,7 @@ void gw_publish(gw_publisher *p) {
     const gw_run_options *options = p->of.options;
     gw_node_snapshot *s = p->snapshot;
     uint64_t now = gw_now_ns();
+    look_at_energy(p);
     p->published_ns = now;
     memset(s, 0, sizeof *s);
     s->time = gw_wall_s();
@@ -610,6 +639,8 @@ void gw_publish(gw_publisher *p) {
     fill_network(p, s);
     fill_payload(p, s);
     fill_gpus(p, s);
+    gw_energy_meter_copy(p->of.energy, &s->energy);
+    s->energy_factors = options->energy_factors;
     gw_board_publish(p->of.console->board, s);
     gw_display_update(p->of.console->display, s);
     bool begins_again = p->of.result->finished && p->of.result->finish == GW_FINISH_REBASE;
@@ -766,6 +797,9 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
     if (whole && engine->state.valid)
         engine->device->ops->summary(engine->device, status.committed_step, summary, sizeof summary);
     if (result->finish == GW_FINISH_DONE && p->counter[GW_COUNT_STEPS] == 0) tell_end_before(p, &status);
+    gw_energy energy;
+    gw_energy_meter_finish(p->of.energy, p->counter[GW_COUNT_STEPS], gw_workers_done(engine->workers),
+                           &energy);
     gw_event_done done = {.outcome = gw_publish_outcome(result->finish),
                           .job = p->of.options->job->name,
                           .text = result->text,
@@ -780,6 +814,7 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
                           .stolen = status.shards_stolen,
                           .has_payload = engine->payloads != NULL,
                           .rss_bytes = gw_rss_bytes(),
+                          .energy = energy,
                           .seconds = (double)(gw_now_ns() - p->started_ns) * 1e-9};
     if (engine->payloads) {
         gw_payload_counts counts = gw_payloads_count(engine->payloads);

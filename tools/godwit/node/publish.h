@@ -6,6 +6,7 @@
 #define GODWIT_TOOLS_GODWIT_NODE_PUBLISH_H
 
 #include "core/brain/peer.h"
+#include "tools/godwit/energy/meter.h"
 #include "tools/godwit/journal/journal.h"
 #include "tools/godwit/metrics/metrics.h"
 #include "tools/godwit/node/gpu.h"
@@ -41,7 +42,8 @@ typedef struct gw_published {
     const gw_fetcher *fetcher;
     const gw_reduction *reduction;
     const gw_node_gpu *gpu;
-    gw_sampler *sampler; /* learns of each committed step; NULL = no --sample-every */
+    gw_energy_meter *energy; /* NULL = nothing is known of it */
+    gw_sampler *sampler;     /* learns of each committed step; NULL = no --sample-every */
     const gw_progress *progress;
     const gw_peer *brain;
     const gw_node_result *result;

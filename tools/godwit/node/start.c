@@ -11,6 +11,7 @@
 #include "kernels/device/sums.h"
 #include "kernels/host/memory_limit.h"
 #include "kernels/host/need.h"
+#include "kernels/jobs/program/program.h"
 #include "net/loop/address.h"
 #include "net/loop/own_address.h"
 #include "tools/godwit/node/configuration.h"
@@ -324,6 +325,22 @@ static bool open_device(gw_node *node, gw_err *err) {
     gw_workers_events events = gw_reports_events(&node->reports);
     engine->workers = gw_workers_open(engine->device, options->workers, engine->payloads, &events, err);
     return engine->workers != NULL;
+}
+
+static bool open_energy(gw_node *node, gw_err *err) {
+    const gw_run_options *options = node->options;
+    const gw_energy_factors *factors = &options->energy_factors;
+    const gw_energy_options energy = {.root = options->energy_root,
+                                      .directory = &node->self.directory,
+                                      .job = node->job.id,
+                                      .fresh = options->fresh,
+                                      .workers = options->job == &gw_job_program,
+                                      .asked =
+                                          options->cpu_watts > 0 || factors->has_co2 || factors->has_money,
+                                      .cpu_watts = options->cpu_watts,
+                                      .gpus = node->gpu.watch};
+    node->energy = node->publisher.of.energy = gw_energy_meter_open(&energy, err);
+    return node->energy != NULL;
 }
 
 /* The checkpoints. */
@@ -707,7 +724,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
         !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err) ||
         !check_begun(node, err))
         return false;
-    if (!open_saver(node, err) || !open_helpers(node, err)) return false;
+    if (!open_saver(node, err) || !open_helpers(node, err) || !open_energy(node, err)) return false;
     connect_parts(node);
     gw_publish_start(&node->publisher, &node->memory);
     return open_network(node, err) && open_brain(node, err) && begin_metrics(node, err) &&
@@ -762,6 +779,7 @@ bool gw_node_close(gw_node *node) {
     gw_helper_close(node->disk);
     gw_mirror_close(node->mirror);
     gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
+    gw_energy_meter_close(node->energy);
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
     gw_saver_close(engine->saver);

@@ -341,6 +341,22 @@ static bool take_folder(const option_row *option, const char *text, gw_run_optio
            gw_fail(err, GW_E_USAGE, "--%s: the name of the directory is empty", option->name);
 }
 
+static bool take_watts(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    char *end;
+    double watts = strtod(text, &end);
+    bool plain = text[0] != '\0' && strspn(text, "0123456789.eE+-") == strlen(text) && *end == '\0';
+    *(double *)field_of(option, options) = watts;
+    return (plain && watts > 0 && watts <= 10000) ||
+           gw_fail(err, GW_E_USAGE, "--%s: '%s' is no number of watts, above 0 and at most 10000",
+                   option->name, text);
+}
+
+static bool take_energy_factor(const option_row *option, const char *text, gw_run_options *options,
+                               gw_err *err) {
+    return gw_energy_factors_parse(text, field_of(option, options), err) ||
+           gw_fail_in(err, "--%s", option->name);
+}
+
 static bool take_milliseconds(const option_row *option, const char *text, gw_run_options *options,
                               gw_err *err) {
     int64_t ms;
@@ -460,6 +476,13 @@ static const option_row options_of_run[] = {
      "may "
      "share the directory",
      OUTPUT, take_folder, FIELD(tensorboard)},
+    {"energy-factor", "co2=KG,money=PRICE[,currency=NAME]", NULL, NULL,
+     "What a kilowatt hour costs, in kilograms of CO2 equivalent and in money, to be shown beside the energy",
+     OUTPUT, take_energy_factor, FIELD(energy_factors)},
+    {"cpu-watts", "WATTS", NULL, "not known",
+     "Where no counter of the processors' energy can be read, estimate it: what one processor takes while it "
+     "computes",
+     OUTPUT, take_watts, FIELD(cpu_watts)},
     {"json", NULL, NULL, NULL, "Print events as JSON lines on stdout", OUTPUT, take_switch, FIELD(json)},
     {"quiet", NULL, NULL, NULL, "Print nothing but warnings and the last line", OUTPUT, take_switch,
      FIELD(quiet)},
@@ -487,6 +510,9 @@ static const option_row options_of_run[] = {
      "How long a shard may run before it counts as hung, if that is also 20 times as long as is usual on "
      "this peer; a peer with a hung shard ends, and others compute the shard",
      EXPERTS, take_time, FIELD(hang_timeout_ns), .least = SECOND_NS},
+    {"energy-root", "DIR", "/", NULL,
+     "The folder under which this machine's sys and proc are, for containers that have them elsewhere",
+     EXPERTS, take_name, FIELD(energy_root)},
     {"no-prefetch", NULL, NULL, NULL,
      "Fetch the payload of a shard when the shard is computed and not before, to measure what prefetching "
      "gains",

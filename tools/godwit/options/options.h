@@ -6,6 +6,7 @@
 #include "core/brain/peer.h"
 #include "core/godwit.h"
 #include "net/rdma/rdma.h"
+#include "tools/godwit/energy/factors.h"
 #include "tools/godwit/options/compute.h"
 
 #include <stdbool.h>
@@ -75,6 +76,10 @@ typedef struct gw_run_options {
     const char *metrics;     /* file that gets a row for each step; NULL = none */
     const char *tensorboard; /* folder of event files; NULL = none */
     bool json, quiet, verbose;
+
+    double cpu_watts;                 /* what a processor takes while it computes; 0 = not given */
+    gw_energy_factors energy_factors; /* what a kilowatt hour costs */
+    const char *energy_root;          /* the folder under which sys and proc are */
 
     uint64_t join_timeout_ns, resume_timeout_ns, save_timeout_ns, grace_ns, hang_timeout_ns;
     uint64_t probe_interval_ns;  /* 0 = the brain's default */

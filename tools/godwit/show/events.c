@@ -593,6 +593,11 @@ static void done_line(const gw_event_done *done, char *line, size_t size) {
         snprintf(line + length, size - length,
                  " payload_local=%" PRIu64 " payload_read=%" PRIu64 " payload_failed=%" PRIu64,
                  done->payload_local, done->payload_read, done->payload_failed);
+    length = strlen(line);
+    double joules = gw_energy_joules(&done->energy);
+    if (joules > 0)
+        snprintf(line + length, size - length, " %s=%.6g",
+                 gw_energy_is_estimate(&done->energy) ? "joules_estimated" : "joules", joules);
 }
 
 void gw_events_done(gw_events *events, const gw_event_done *done) {
@@ -624,6 +629,11 @@ void gw_events_done(gw_events *events, const gw_event_done *done) {
     }
     gw_json_count(object, "rss_bytes", done->rss_bytes);
     json_object_set_new(object, "seconds", json_real(done->seconds));
+    double joules = gw_energy_joules(&done->energy);
+    if (joules > 0) {
+        gw_json_real(object, "joules", joules);
+        gw_json_flag(object, "joules_estimated", gw_energy_is_estimate(&done->energy));
+    }
     gw_json_text(object, "line", line);
     keep_object(events, object);
 }

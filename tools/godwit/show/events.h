@@ -161,6 +161,7 @@ typedef struct gw_event_done {
     uint64_t payload_local, payload_read;
     uint64_t payload_failed; /* blocks that another peer failed to give */
     uint64_t rss_bytes;
+    gw_energy energy; /* of this peer, for the job so far */
     double seconds;
 } gw_event_done;
 /* The peer did not start, or could not go on, and ends with this exit code: the last event of --json.
@@ -169,12 +170,12 @@ void gw_events_refused(gw_events *events, const char *command, const char *text,
 
 /* The last line of a run (one line):
  *
- * godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2
- * stolen=118
+ * godwit: done job=digits steps=590 state=<64 hex> loss=0.0712 accuracy=0.9781 peers=4 repaired=2 stolen=118
  *
  * or "godwit: stopped ..." and so on. " payload_local=N payload_read=N payload_failed=N" follows where the
- * job's shards have payload. The reason of a failure goes to stderr. With --json the object has the line
- * under "line". */
+ * job's shards have payload, and " joules=N" where this peer's energy is known, " joules_estimated=N"
+ * where some of it is an estimate. The reason of a failure goes to stderr. With --json the object has the
+ * line under "line". */
 void gw_events_done(gw_events *events, const gw_event_done *done);
 
 #endif

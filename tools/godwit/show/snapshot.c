@@ -157,6 +157,17 @@ bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot) {
     return published;
 }
 
+double gw_snapshot_token_joules(const gw_node_snapshot *s) {
+    if (!(s->step_ms > 0) || !(s->shards_a_step > 0)) return 0;
+    double tokens_a_step = s->tokens_per_s * s->step_ms * 1e-3;
+    return tokens_a_step > 0 ? s->energy.shard_joules * s->shards_a_step / tokens_a_step : 0;
+}
+
+bool gw_snapshot_energy_left(const gw_node_snapshot *s, double *joules) {
+    *joules = s->steps > s->step ? (double)(s->steps - s->step) * s->energy.step_joules : 0;
+    return s->steps > 0 && !s->no_state && s->energy.step_joules > 0;
+}
+
 uint64_t gw_rss_bytes(void) {
     FILE *file = fopen("/proc/self/statm", "re");
     if (file == NULL) return 0;

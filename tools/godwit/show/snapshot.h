@@ -8,6 +8,8 @@
 #include "core/brain/peer.h"
 #include "core/record/view.h"
 #include "net/secure/packet.h"
+#include "tools/godwit/energy/energy.h"
+#include "tools/godwit/energy/factors.h"
 #include "tools/godwit/show/names.h"
 #include "tools/godwit/text/key_values.h"
 #include "tools/godwit/watch/gpu_watch.h"
@@ -172,6 +174,9 @@ typedef struct gw_node_snapshot {
     uint32_t checkpoint_count;
     gw_watched_gpu gpus[GW_WATCHED_GPUS]; /* the GPUs of this peer's device */
     uint32_t gpu_count;
+    gw_energy energy; /* of this peer, for its job */
+    gw_energy_factors energy_factors;
+    double shards_a_step; /* recent mean, of the whole flock; 0 = none yet */
     /* the path of the GPU's latest sums: "nccl", "host memory"; empty = no GPU, or no sum yet */
     char sums[16];
 } gw_node_snapshot;
@@ -193,6 +198,12 @@ bool gw_board_copy(gw_board *board, gw_node_snapshot *snapshot);
 
 /* Returns this process's resident memory in bytes; 0 when /proc does not tell. */
 uint64_t gw_rss_bytes(void);
+
+/* The joules of this peer for one token; 0 = not known. */
+double gw_snapshot_token_joules(const gw_node_snapshot *snapshot);
+/* The joules that this peer will take until the job's end, as its last steps show. False: that is not
+ * known. */
+bool gw_snapshot_energy_left(const gw_node_snapshot *snapshot, double *joules);
 
 /* Returns the snapshot as a JSON text, as `godwit status --json` and /api/state give it. The caller frees;
  * NULL = out of memory. Thread: any. */

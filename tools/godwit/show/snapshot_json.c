@@ -125,6 +125,45 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     if (s->best_by[0] != '\0') json_object_set_new(root, "best", best_object(s));
 }
 
+/* Sets what an amount of energy costs, where that is given. */
+static void set_costs(json_t *object, const gw_energy_factors *factors, double joules) {
+    double kwh = joules / GW_ENERGY_JOULES_PER_KWH;
+    gw_json_real(object, "joules", joules);
+    gw_json_real(object, "kwh", kwh);
+    if (factors->has_co2) gw_json_real(object, "co2_kg", kwh * factors->co2);
+    if (factors->has_money) gw_json_real(object, "money", kwh * factors->money);
+}
+
+/* The energy of this peer. Figures that are not known are left out. */
+static json_t *energy_object(const gw_node_snapshot *s) {
+    const gw_energy *e = &s->energy;
+    json_t *object = json_object(), *sources = json_object(), *end = json_object();
+    double joules = gw_energy_joules(e), left;
+    gw_json_text(object, "processors", gw_energy_source_name(e->processors));
+    gw_json_text(object, "gpus", gw_energy_source_name(e->gpus));
+    gw_json_flag(object, "estimated", gw_energy_is_estimate(e));
+    if (e->lack[0] != '\0') gw_json_text(object, "lack", e->lack);
+    if (joules > 0) {
+        set_costs(object, &s->energy_factors, joules);
+        for (int i = GW_ENERGY_NONE + 1; i < GW_ENERGY_SOURCES; i++)
+            if (e->joules[i] > 0)
+                gw_json_real(sources, gw_energy_source_name((gw_energy_source)i), e->joules[i]);
+        json_object_set(object, "joules_by_source", sources);
+    }
+    if (s->energy_factors.currency[0] != '\0') gw_json_text(object, "currency", s->energy_factors.currency);
+    if (e->watts > 0) gw_json_real(object, "watts", e->watts);
+    if (e->step_joules > 0) gw_json_real(object, "joules_a_step", e->step_joules);
+    if (e->shard_joules > 0) gw_json_real(object, "joules_a_shard", e->shard_joules);
+    if (gw_snapshot_token_joules(s) > 0) gw_json_real(object, "joules_a_token", gw_snapshot_token_joules(s));
+    if (gw_snapshot_energy_left(s, &left)) {
+        set_costs(end, &s->energy_factors, joules + left);
+        json_object_set(object, "at_end", end);
+    }
+    json_decref(sources);
+    json_decref(end);
+    return object;
+}
+
 char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
     json_t *root = json_object(), *counters = json_object();
     json_t *peers = json_array(), *checkpoints = json_array(), *gpus = json_array();
@@ -151,6 +190,7 @@ char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
     json_object_set_new(root, "peers", peers);
     json_object_set_new(root, "checkpoints", checkpoints);
     json_object_set_new(root, "gpus", gpus);
+    json_object_set_new(root, "energy", energy_object(snapshot));
     char *text = gw_json_line(root);
     json_decref(root);
     return text;

@@ -213,6 +213,48 @@ static void gpus(FILE *out, const gw_node_snapshot *s) {
     }
 }
 
+/* The energy of this peer. A source that has told nothing has no sample. */
+static void energy(FILE *out, const gw_node_snapshot *s) {
+    double joules = gw_energy_joules(&s->energy), left;
+    if (joules > 0) {
+        metric(out, "energy_joules_total", "counter",
+               "Energy that this peer has taken for the job, over its restarts, by source; the source "
+               "estimate is "
+               "no measurement.");
+        for (int i = GW_ENERGY_NONE + 1; i < GW_ENERGY_SOURCES; i++) {
+            if (!(s->energy.joules[i] > 0)) continue;
+            fprintf(out, "godwit_energy_joules_total{source=\"%s\"}",
+                    gw_energy_source_name((gw_energy_source)i));
+            number(out, s->energy.joules[i]);
+        }
+    }
+    if (s->energy.watts > 0) gauge(out, "power_watts", "Recent mean power of this peer.", s->energy.watts);
+    if (s->energy.step_joules > 0)
+        gauge(out, "step_energy_joules", "Recent mean energy of a step on this peer.", s->energy.step_joules);
+    if (s->energy.shard_joules > 0)
+        gauge(out, "shard_energy_joules", "Recent mean energy of a shard that this peer computes.",
+              s->energy.shard_joules);
+    if (gw_snapshot_token_joules(s) > 0)
+        gauge(out, "token_energy_joules", "Recent mean energy of a token that this peer trains on.",
+              gw_snapshot_token_joules(s));
+    if (gw_snapshot_energy_left(s, &left))
+        gauge(out, "energy_forecast_joules", "Energy that this peer will have taken at the end of the job.",
+              joules + left);
+    if (s->energy_factors.has_co2 && joules > 0) {
+        metric(out, "energy_co2_grams_total", "counter",
+               "CO2 equivalent of this peer's energy, by --energy-factor.");
+        fputs("godwit_energy_co2_grams_total", out);
+        number(out, joules / GW_ENERGY_JOULES_PER_KWH * s->energy_factors.co2 * 1000);
+    }
+    if (s->energy_factors.has_money && joules > 0) {
+        metric(out, "energy_cost_total", "counter", "Price of this peer's energy, by --energy-factor.");
+        fputs("godwit_energy_cost_total{currency=\"", out);
+        label(out, s->energy_factors.currency);
+        fputs("\"}", out);
+        number(out, joules / GW_ENERGY_JOULES_PER_KWH * s->energy_factors.money);
+    }
+}
+
 static void state(FILE *out, const gw_node_snapshot *s) {
     bool leads = gw_peer_id_equal(&s->self, &s->leader) && s->members > 0;
     gauge(out, "healthy", "1 while this peer takes part or is about to, 0 while it waits.", s->healthy);
@@ -269,6 +311,7 @@ char *gw_snapshot_metrics(const gw_node_snapshot *snapshot) {
     corruption(out, snapshot);
     packets(out, snapshot);
     gpus(out, snapshot);
+    energy(out, snapshot);
     fclose(out);
     return text;
 }

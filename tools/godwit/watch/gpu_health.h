@@ -21,7 +21,12 @@ typedef enum gw_gpu_figure {
     GW_GPU_POWER_LIMIT = 1 << 5,
     GW_GPU_ECC = 1 << 6,
     GW_GPU_THROTTLE = 1 << 7,
+    GW_GPU_ENERGY = 1 << 8,
+    GW_GPU_PROCESSES = 1 << 9,
+    GW_GPU_MIG = 1 << 10,
 } gw_gpu_figure;
+
+enum { GW_GPU_READ_PROCESSES = 16 };
 
 typedef struct gw_gpu_reading {
     bool answers;   /* false = the GPU did not answer, and nothing else is known */
@@ -32,6 +37,10 @@ typedef struct gw_gpu_reading {
     uint32_t power_mw, power_limit_mw;
     uint64_t ecc_corrected, ecc_uncorrected; /* since the driver was loaded */
     uint64_t throttle;                       /* NVML's bits: GW_GPU_THROTTLE_... and harmless ones */
+    uint64_t energy_mj;                      /* since the driver was loaded */
+    uint32_t process_count;                  /* processes that compute on it, of which the first are listed */
+    uint32_t processes[GW_GPU_READ_PROCESSES];
+    bool divided; /* into instances (MIG) */
 } gw_gpu_reading;
 
 /* Reasons why the clocks are lower than they should be, as NVML numbers them. Only those that are trouble

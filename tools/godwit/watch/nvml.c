@@ -48,6 +48,9 @@ static const gw_library_function functions[] = {
     MAYBE(event_register, nvmlDeviceRegisterEvents),
     MAYBE(event_wait, nvmlEventSetWait_v2),
     MAYBE(event_set_free, nvmlEventSetFree),
+    MAYBE(energy, nvmlDeviceGetTotalEnergyConsumption),
+    MAYBE(processes, nvmlDeviceGetComputeRunningProcesses_v3),
+    MAYBE(mig_mode, nvmlDeviceGetMigMode),
 };
 
 bool gw_nvml_load(gw_nvml_api *api, gw_err *err) {
@@ -136,6 +139,20 @@ static bool note(gw_gpu_reading *r, int result, gw_gpu_figure figure) {
     return true;
 }
 
+/* Reads who computes on a GPU, and how much energy it has taken. */
+static void read_energy(gw_nvml *n, gw_nvml_device *device, gw_gpu_reading *r) {
+    gw_nvml_process list[GW_GPU_READ_PROCESSES];
+    unsigned count = GW_GPU_READ_PROCESSES, now = 0, pending = 0;
+    unsigned long long energy = 0;
+    if (note(r, ASK(n, energy, device, &energy), GW_GPU_ENERGY)) r->energy_mj = energy;
+    if (note(r, ASK(n, mig_mode, device, &now, &pending), GW_GPU_MIG)) r->divided = now != 0;
+    int result = ASK(n, processes, device, &count, list);
+    if (!note(r, result == GW_NVML_TOO_SMALL ? GW_NVML_SUCCESS : result, GW_GPU_PROCESSES)) return;
+    r->process_count = count;
+    for (unsigned i = 0; result == GW_NVML_SUCCESS && i < count && i < GW_GPU_READ_PROCESSES; i++)
+        r->processes[i] = list[i].pid;
+}
+
 void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
     gw_nvml_device *device = n->devices[index];
     gw_nvml_utilisation utilisation = {0};
@@ -164,6 +181,7 @@ void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
         r->ecc_uncorrected = uncorrected;
     }
     if (note(r, ASK(n, throttle, device, &throttle), GW_GPU_THROTTLE)) r->throttle = throttle;
+    read_energy(n, device, r);
 }
 
 bool gw_nvml_take_xid(gw_nvml *n, uint32_t *index, uint32_t *xid) {

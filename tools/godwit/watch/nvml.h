@@ -7,6 +7,7 @@
 
 enum {
     GW_NVML_SUCCESS = 0,
+    GW_NVML_TOO_SMALL = 7,    /* the array has no room for all */
     GW_NVML_NO_FUNCTION = 13, /* the library lacks the function */
     GW_NVML_XID = 8,          /* the kind of event that reports an Xid */
     GW_NVML_P2P_NVLINK = 2,
@@ -30,6 +31,12 @@ typedef struct gw_nvml_event {
     unsigned gpu_instance, compute_instance;
 } gw_nvml_event;
 
+typedef struct gw_nvml_process {
+    unsigned pid;
+    unsigned long long memory;
+    unsigned gpu_instance, compute_instance;
+} gw_nvml_process;
+
 /* NVML's functions, with the types of nvml.h since version 11. The result 0 means success. A function may
  * be NULL where the library lacks it, and its figure is not known then; init, shutdown, error_string and
  * device_by_bus are always there. */
@@ -52,6 +59,10 @@ typedef struct gw_nvml_api {
     int (*event_register)(gw_nvml_device *device, unsigned long long kinds, gw_nvml_set *set);
     int (*event_wait)(gw_nvml_set *set, gw_nvml_event *event, unsigned timeout_ms);
     int (*event_set_free)(gw_nvml_set *set);
+    int (*energy)(gw_nvml_device *device, unsigned long long *millijoules);
+    /* The count is the room of the array before the call, and the number of processes after it. */
+    int (*processes)(gw_nvml_device *device, unsigned *count, gw_nvml_process *list);
+    int (*mig_mode)(gw_nvml_device *device, unsigned *now, unsigned *pending);
 } gw_nvml_api;
 
 /* Opens libnvidia-ml.so.1. Fails with GW_E_UNSUPPORTED and a text that says what is missing and where it
