@@ -180,8 +180,8 @@ static bool look(const char *path, int *fd, owner *found, gw_err *err) {
 /* A link where Godwit keeps a file or a folder of its own is refused at once, by its name. */
 static bool check_links(const gw_directory *directory, gw_err *err) {
     static const char *const names[] = {
-        GW_DIRECTORY_MARKER, "lock",          "identity",        "boot",  "tmp", "chunks", "manifests",
-        "known-peers",       "journal.jsonl", "journal.1.jsonl", "energy"};
+        GW_DIRECTORY_MARKER, "lock",          "identity",        "boot",   "tmp",   "chunks", "manifests",
+        "known-peers",       "journal.jsonl", "journal.1.jsonl", "energy", "series"};
     struct stat status;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (fstatat(directory->fd, names[i], &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode))

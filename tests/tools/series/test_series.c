@@ -83,7 +83,7 @@ Test(series, numbers_have_the_names_of_where_they_are_from) {
     cr_assert_eq(last, 3);
     cr_assert_eq(values(series, "run/shards_per_s", &last), 11);
     cr_assert_eq(last, 60000);
-    cr_assert_eq(values(series, "run/tokens_per_s", &last), 9, "the first count has none before it");
+    cr_assert_eq(values(series, "run/tokens_per_s", &last), 9, "no rate was known at first");
     cr_assert_eq(last, 500000);
     cr_assert_eq(find(series, "train/note"), UINT32_MAX);
     gw_series_close(series);

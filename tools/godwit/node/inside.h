@@ -115,6 +115,7 @@ struct gw_node {
 
     gw_publisher publisher;
     gw_metrics *metrics; /* NULL = neither --metrics nor --tensorboard */
+    gw_series *series;
     gw_journal *journal; /* NULL = it cannot be written */
     gw_energy_meter *energy;
     gw_control *control;

@@ -122,7 +122,6 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
     /* A process that has just begun shows people no steps of the time before it. */
     if (!event->fetched || steps->shown > 0) gw_events_step(p->of.console->events, event);
     char report[GW_ROW_REPORT_BYTES];
-    if (p->of.metrics == NULL) return;
     gw_metrics_row row = {.step = one->step,
                           .phase = event->phase,
                           .time = one->time,
@@ -130,12 +129,16 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
                           .members = one->members,
                           .shards = one->shards,
                           .tokens_per_s = tokens_per_s(steps),
-                          .report = with_energy(p, event->fetched, report)};
+                          .report = steps->report};
+    gw_series_add(p->of.series, &row);
+    /* What others tell may be in the file already, whose rows must not go back for it. */
+    if (p->of.metrics == NULL || (event->fetched && one->step <= steps->in_file)) return;
+    steps->in_file = one->step;
+    row.report = with_energy(p, event->fetched, report);
     gw_metrics_add(p->of.metrics, &row);
 }
 
-/* Notes that all steps up to this one have been shown. Where neither events nor the file has any, a state
- * that is fetched needs no steps before it. */
+/* Notes that all steps up to this one have been shown. */
 static void set_shown(gw_publisher *p, uint64_t step) {
     p->steps.shown = step;
     gw_history_set_known(p->of.history, step);
@@ -258,6 +261,7 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
     gw_events_checkpoint(p->of.console->events, action->step, root,
                          written - p->counter[GW_COUNT_CHECKPOINT_BYTES], took);
     if (p->of.journal != NULL) gw_journal_sync(p->of.journal);
+    gw_series_save(p->of.series);
     p->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
 }
 
@@ -746,8 +750,17 @@ void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
                            &origin->root);
 }
 
+/* The step up to which both the series and the file of --metrics have all that they can have. */
+static uint64_t known_at_start(gw_publisher *p) {
+    gw_series_about about;
+    gw_series_list(p->of.series, &about);
+    if (p->of.metrics == NULL) return about.last;
+    p->steps.in_file = gw_metrics_last(p->of.metrics);
+    return about.last < p->steps.in_file ? about.last : p->steps.in_file;
+}
+
 void gw_publish_loop(gw_publisher *p) {
-    if (p->of.metrics != NULL) gw_history_set_known(p->of.history, gw_metrics_last(p->of.metrics));
+    gw_history_set_known(p->of.history, known_at_start(p));
     publish_again(p);
 }
 

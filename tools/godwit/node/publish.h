@@ -14,6 +14,7 @@
 #include "tools/godwit/node/network.h"
 #include "tools/godwit/node/progress.h"
 #include "tools/godwit/node/sample.h"
+#include "tools/godwit/series/series.h"
 #include "tools/godwit/show/console.h"
 #include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/save.h"
@@ -32,6 +33,7 @@ typedef struct gw_published {
     const gw_console *console;
     gw_loop *loop;
     gw_metrics *metrics; /* NULL = neither --metrics nor --tensorboard */
+    gw_series *series;   /* NULL = not open yet */
     gw_journal *journal; /* NULL = it cannot be written */
     const gw_node_job *job;
     const gw_identity *self;
@@ -89,6 +91,7 @@ typedef struct gw_shown_steps {
     char applied[GW_HISTORY_REPORT_BYTES]; /* report of the last applied step */
     char report[GW_HISTORY_REPORT_BYTES];  /* report of the last committed step */
     uint64_t shown;                        /* steps done in the last step that was shown; 0 = none was */
+    uint64_t in_file;                      /* the last step in the file of --metrics */
     uint8_t *fetched; /* what others have told of the steps up to `fetched_step`; owned; NULL: nothing */
     size_t fetched_bytes;
     uint64_t fetched_step;            /* of the state that was fetched with it */

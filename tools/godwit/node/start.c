@@ -167,6 +167,15 @@ static bool begin_metrics(gw_node *node, gw_err *err) {
     return good;
 }
 
+static bool open_series(gw_node *node, gw_err *err) {
+    const gw_series_place place = {.io = &node->self.directory.io,
+                                   .dir = node->self.directory.path,
+                                   .job = node->job.id,
+                                   .fresh = node->options->fresh};
+    node->series = node->publisher.of.series = gw_series_open(&place, err);
+    return node->series != NULL;
+}
+
 /* The device and its memory. */
 
 static bool open_payloads(gw_node *node, gw_err *err) {
@@ -728,7 +737,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     connect_parts(node);
     gw_publish_start(&node->publisher, &node->memory);
     return open_network(node, err) && open_brain(node, err) && begin_metrics(node, err) &&
-           open_http(&node->http, node->console, err);
+           open_series(node, err) && open_http(&node->http, node->console, err);
 }
 
 bool gw_node_close_journal(gw_node *node) {
@@ -769,6 +778,7 @@ bool gw_node_close(gw_node *node) {
     gw_claim_journal_clear(claims); /* no shard is to blame, even if one still runs */
     if (!ended) {
         gw_metrics_close(node->metrics); /* writes the rows that wait */
+        gw_series_close(node->series);
         return false;
     }
     /* The network closes before the helpers: one of them may be fetching a state from a silent peer. */
@@ -779,7 +789,11 @@ bool gw_node_close(gw_node *node) {
     gw_helper_close(node->disk);
     gw_mirror_close(node->mirror);
     gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
+<<<<<<< HEAD
     gw_energy_meter_close(node->energy);
+=======
+    gw_series_close(node->series);
+>>>>>>> 64288938 (Series are kept by every peer, and go on after a restart)
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
     gw_saver_close(engine->saver);

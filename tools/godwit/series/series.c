@@ -22,7 +22,7 @@ enum { REPORT_BYTES = 200, NUMBER_TEXT = 64 };
 typedef struct waiting_step {
     uint64_t step;
     bool evaluates;
-    double ms;
+    double ms, tokens_per_s;
     uint32_t members, shards;
     char report[REPORT_BYTES];
 } waiting_step;
@@ -42,7 +42,6 @@ struct gw_series {
     waiting_step *taken;         /* WAITING of them; changes places with `waiting` */
     gw_series_set set;
     uint64_t last, cuts;
-    uint64_t tokens, tokens_step; /* the job's last count of tokens, and its step; 0: none */
     bool full_told, memory_told;
     bool news; /* since the file was written */
 
@@ -79,17 +78,6 @@ static void add_value(gw_series *series, const char *where, const char *key, uin
     series->memory_told = true;
 }
 
-/* A job that counts the tokens that it trains on reports "tokens=N", the number in all steps so far. */
-static void add_tokens(gw_series *series, const waiting_step *one) {
-    uint64_t now, before = series->tokens;
-    if (!gw_key_values_count(one->report, "tokens", &now)) return;
-    bool follows = series->tokens_step != 0 && series->tokens_step + 1 == one->step && now >= before;
-    series->tokens = now;
-    series->tokens_step = one->step;
-    if (follows && one->ms > 0)
-        add_value(series, "run", "tokens_per_s", one->step, (double)(now - before) / one->ms * 1000);
-}
-
 static void add_step(gw_series *series, const waiting_step *one) {
     char key[GW_KEY_VALUES_KEY], text[NUMBER_TEXT], *end;
     const char *rest = one->report, *value;
@@ -102,7 +90,7 @@ static void add_step(gw_series *series, const waiting_step *one) {
     add_value(series, "run", "ms", one->step, one->ms);
     add_value(series, "run", "members", one->step, one->members);
     if (one->ms > 0) add_value(series, "run", "shards_per_s", one->step, one->shards / one->ms * 1000);
-    add_tokens(series, one);
+    if (one->tokens_per_s > 0) add_value(series, "run", "tokens_per_s", one->step, one->tokens_per_s);
     while (gw_key_values_next(&rest, key, &value, &length)) {
         if (length == 0 || length >= sizeof text) continue;
         memcpy(text, value, length);
@@ -144,7 +132,8 @@ void gw_series_add(gw_series *series, const gw_metrics_row *row) {
                           .evaluates = strcmp(row->phase, "evaluate") == 0,
                           .ms = row->ms,
                           .members = row->members,
-                          .shards = row->shards};
+                          .shards = row->shards,
+                          .tokens_per_s = row->tokens_per_s};
     snprintf(one->report, sizeof one->report, "%s", row->report);
     if (series->waiting_count == WAITING / 2) {
         series->drain = true;
