@@ -8,8 +8,7 @@
 
 enum { MOST = 400000 };
 
-/* Which steps have a value, and which: functions of the step, as those of an exact job are, which makes the same
- * steps again. */
+/* Whether a step has a value, and the value, depend on the step alone: an exact job makes the same steps again. */
 static bool has_value(uint64_t step, uint64_t every) {
     return step % every == 0;
 }

@@ -789,11 +789,8 @@ bool gw_node_close(gw_node *node) {
     gw_helper_close(node->disk);
     gw_mirror_close(node->mirror);
     gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
-<<<<<<< HEAD
     gw_energy_meter_close(node->energy);
-=======
     gw_series_close(node->series);
->>>>>>> 64288938 (Series are kept by every peer, and go on after a restart)
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
     gw_saver_close(engine->saver);
