@@ -151,6 +151,7 @@ void gw_exact_check(uint32_t bucket, const int64_t *header, uint64_t found, uint
     verdict->coverage_ok = verdict->coverage_ok && covered;
     verdict->fingerprint_ok = verdict->fingerprint_ok && intact;
     if (intact) verdict->bad += (uint64_t)header[GW_EXACT_BAD];
+    verdict->coverage = (uint64_t)header[GW_EXACT_COVERAGE];
 }
 
 int gw_exact_bad_compare(const gw_exact_bad *a, const gw_exact_bad *b) {

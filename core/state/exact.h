@@ -19,6 +19,7 @@
 #define GODWIT_CORE_STATE_EXACT_H
 
 #include "core/base/anywhere.h"
+#include "core/base/mix.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -117,6 +118,9 @@ typedef struct gw_verdict {
     uint32_t bucket; /* the first bucket that failed either; meaningless when both are right */
     bool own_wrong;  /* this peer's own part of the sum has changed in memory since it was added up */
     uint64_t bad;    /* bad elements in all buckets; 0 = the sum may be applied */
+    /* Where the sum is right, for receipts: its coverage (word 1), and a fingerprint of all buckets but the
+     * boundary's, which gw_exact_note makes of the fingerprints of their data. */
+    uint64_t coverage, sum;
 } gw_verdict;
 
 gw_verdict gw_verdict_start(void); /* nothing checked, nothing wrong */
@@ -125,6 +129,18 @@ gw_verdict gw_verdict_start(void); /* nothing checked, nothing wrong */
  * `shards` and `coverage` are what is expected. */
 void gw_exact_check(uint32_t bucket, const int64_t *header, uint64_t found, uint32_t shards,
                     uint64_t coverage, gw_verdict *verdict);
+
+/* Adds the fingerprint of a bucket's data to the verdict's fingerprint of the whole sum. */
+static inline void gw_exact_note(uint32_t bucket, uint64_t found, gw_verdict *verdict) {
+    verdict->sum += found * ((uint64_t)gw_exact_key(bucket) << 32 | 1);
+}
+
+/* What shard `shard`, whose contribution has this fingerprint, adds to the second of the two sums over a peer's
+ * shards that a receipt has of each step. The first is the sum of the fingerprints. Where one shard's fingerprint
+ * is another one than it should be, the first sum tells by how much, and the second for which shard that is so. */
+static inline uint64_t gw_exact_locator(uint32_t shard, uint64_t fingerprint) {
+    return gw_mix64(fingerprint ^ gw_mix64(shard));
+}
 
 /* A bad element: the shard whose contribution has it, the tensor, and the element of the tensor. */
 typedef struct gw_exact_bad {

@@ -88,6 +88,8 @@ typedef struct gw_held {
      * not change before this is 0. */
     uint32_t running;
     bool poisoned; /* the accumulator holds a part of a shard: zero it, and report nothing held */
+    /* Sums over the held shards, mod 2^64, of their contributions' fingerprints, and of gw_exact_locator. */
+    uint64_t print, located;
 } gw_held;
 
 /* One contiguous array of a sum. The lists of reduce_begin have the same shapes on all peers of a job. */

@@ -14,6 +14,7 @@ struct gw_ledger {
     pthread_mutex_t mark; /* guards all fields below; `generation` is also read without it */
     _Atomic uint64_t generation;
     uint64_t step, coverage;
+    uint64_t print, located; /* of the held shards: gw_held */
     uint32_t shards, held, in_flight, running;
     bool poisoned;
     gw_exact_bad bad;
@@ -71,6 +72,7 @@ uint64_t gw_ledger_key(const gw_ledger *ledger) {
 static void empty(gw_ledger *ledger) {
     atomic_store(&ledger->generation, atomic_load(&ledger->generation) + 1);
     ledger->coverage = 0;
+    ledger->print = ledger->located = 0;
     ledger->held = 0;
     ledger->in_flight = 0;
     ledger->poisoned = false;
@@ -160,6 +162,8 @@ gw_contributed gw_ledger_leave(gw_ledger *ledger, const gw_entry *entry, bool wh
             set_bit(ledger->held_bits, entry->shard);
             ledger->held++;
             ledger->coverage += gw_exact_coverage(ledger->job_key, entry->step, entry->shard);
+            ledger->print += entry->fingerprint;
+            ledger->located += gw_exact_locator(entry->shard, entry->fingerprint);
             result = GW_SHARD_HELD;
         } else {
             ledger->poisoned = ledger->poisoned || entry->emitted;
@@ -182,7 +186,9 @@ void gw_ledger_held(gw_ledger *ledger, gw_held *held, uint64_t *bits) {
                       .held = ledger->held,
                       .in_flight = ledger->in_flight,
                       .running = ledger->running,
-                      .poisoned = ledger->poisoned};
+                      .poisoned = ledger->poisoned,
+                      .print = ledger->print,
+                      .located = ledger->located};
     if (bits != NULL) memcpy(bits, ledger->held_bits, gw_held_words(ledger->shards) * sizeof *bits);
     pthread_mutex_unlock(&ledger->mark);
 }

@@ -222,9 +222,9 @@ bool gw_sum_store_end(gw_sum_store *s, gw_verdict *verdict, gw_err *err) {
         gw_exact_coverage_of_all(gw_ledger_key(gw_accumulator_ledger(s->accumulator)), s->step, s->shards);
     for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
         const gw_layout_bucket *bucket = &s->layout->buckets[b];
-        gw_exact_check(b, done->words + bucket->header,
-                       s->path->fingerprint(0, bucket->count, done->words + bucket->data), s->shards,
-                       coverage, verdict);
+        uint64_t found = s->path->fingerprint(0, bucket->count, done->words + bucket->data);
+        gw_exact_check(b, done->words + bucket->header, found, s->shards, coverage, verdict);
+        if (b + 1 < s->layout->bucket_count) gw_exact_note(b, found, verdict);
     }
     if (verdict->coverage_ok && verdict->fingerprint_ok) {
         done->step = s->step;

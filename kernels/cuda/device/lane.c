@@ -357,6 +357,16 @@ static bool finish(gw_lane *lane, bool started, uint64_t step, uint32_t shard, g
     return false;
 }
 
+/* The fingerprint of the latest shard's contribution, equal to the one a processor computes. */
+static uint64_t contribution(const gw_lane *lane) {
+    uint64_t fingerprint = 0;
+    for (uint32_t t = 0; t < lane->owner->layout.tensor_count; t++) {
+        gw_exact_part part = {lane->found_host[t].fingerprint, lane->found_host[t].bad};
+        fingerprint += gw_exact_contribution(t, &part);
+    }
+    return fingerprint;
+}
+
 gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_t step, uint32_t shard,
                                        gw_err *err) {
     gw_cuda_device *d = gw_cuda_device_of(device);
@@ -378,17 +388,8 @@ gw_contributed gw_cuda_lane_contribute(gw_device *device, gw_lane *lane, uint64_
     if (good && *lane->least_host != GW_CUDA_NO_PLACE)
         gw_ledger_note_bad(d->device.ledger, &lane->entry, (uint32_t)(*lane->least_host >> 44),
                            *lane->least_host & ((UINT64_C(1) << 44) - 1));
+    if (good) lane->entry.fingerprint = contribution(lane);
     return gw_ledger_leave(d->device.ledger, &lane->entry, good, err);
-}
-
-/* The fingerprint of the latest shard's contribution, equal to the one a processor computes. */
-static uint64_t contribution(const gw_lane *lane) {
-    uint64_t fingerprint = 0;
-    for (uint32_t t = 0; t < lane->owner->layout.tensor_count; t++) {
-        gw_exact_part part = {lane->found_host[t].fingerprint, lane->found_host[t].bad};
-        fingerprint += gw_exact_contribution(t, &part);
-    }
-    return fingerprint;
 }
 
 uint64_t gw_cuda_lane_fingerprint(gw_device *device, gw_lane *lane) {

@@ -389,9 +389,11 @@ bool gw_cuda_sums_end(gw_cuda_sums *s, gw_verdict *verdict, gw_err *err) {
     if (!start_check(s, done->words, err) || !wait_for(s, "checking the sum", err)) return false;
     if (s->mode == GW_REDUCE_FAST) correct_headers(s);
     uint64_t coverage = gw_exact_coverage_of_all(gw_ledger_key(s->ledger), s->step, s->shards);
-    for (uint32_t b = 0; b < s->layout->bucket_count; b++)
+    for (uint32_t b = 0; b < s->layout->bucket_count; b++) {
         gw_exact_check(b, s->host.headers + (size_t)b * GW_EXACT_HEADER, s->host.computed[b], s->shards,
                        coverage, verdict);
+        if (b + 1 < s->layout->bucket_count) gw_exact_note(b, s->host.computed[b], verdict);
+    }
     if (verdict->coverage_ok && verdict->fingerprint_ok) {
         done->step = s->step;
         done->finished = true;

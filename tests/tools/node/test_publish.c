@@ -16,17 +16,28 @@ static gw_network network;
 static gw_node_job opened_job;
 static gw_store *store;
 static gw_publisher *publisher;
+static gw_directory directory;
+static gw_helper *disk;
 
 static void setup(void) {
     gw_err err;
-    const gw_run_options quiet = {.quiet = true};
+    static const gw_run_options quiet = {.quiet = true};
     scratch_open();
+    cr_assert(gw_directory_open(scratch_path("peer"), &directory, &err), "%s", err.text);
+    disk = gw_helper_open("test", &err);
+    cr_assert_not_null(disk, "%s", err.text);
     cr_assert(gw_store_open(scratch_folder(), GW_STORE_WRITE, NULL, &store, &err), "%s", err.text);
     const gw_saver_options options = {.store = store, .device = &device, .job_name = "test"};
     publisher = calloc(1, sizeof *publisher);
     cr_assert_not_null(publisher);
     publisher->of =
-        (gw_published){.console = &console, .engine = &engine, .network = &network, .job = &opened_job};
+        (gw_published){.options = &quiet,
+                       .console = &console,
+                       .engine = &engine,
+                       .network = &network,
+                       .job = &opened_job,
+                       .receipts = gw_receipts_open(&directory, &opened_job.id, 0, false, disk, &err)};
+    cr_assert_not_null(publisher->of.receipts, "%s", err.text);
     cr_assert(gw_console_open(&quiet, &console, &err), "%s", err.text);
     engine.saver = gw_saver_open(&options, &err);
     cr_assert_not_null(engine.saver, "%s", err.text);
@@ -35,6 +46,9 @@ static void setup(void) {
 static void teardown(void) {
     gw_saver_close(engine.saver);
     gw_store_close(store);
+    gw_helper_close(disk);
+    gw_receipts_close(publisher->of.receipts);
+    gw_directory_close(&directory);
     scratch_close();
     gw_console_close(&console);
     free(publisher);

@@ -98,19 +98,28 @@ Test(fetch, a_manifest_that_cannot_be_read_just_now_is_not_said_to_be_absent) {
 }
 
 static void make_step(uint64_t step) {
-    gw_past_step one = {.step = step, .evaluates = step % 2 == 0, .time = 1e9, .ms = 0.5, .members = 3};
+    gw_past_step one = {.step = step,
+                        .evaluates = step % 2 == 0,
+                        .time = 1e9,
+                        .ms = 0.5,
+                        .members = 3,
+                        .fingerprint = step,
+                        .receipt = {step, 2 * step, 5, 3 * step}};
     snprintf(one.report, sizeof one.report, "loss=%lu", step);
     gw_history_add(server.history, &one);
 }
 
-/* Asks for the steps after `after` up to `last`, and expects those from `first` on. */
-static void expect_steps(uint64_t after, uint64_t last, uint64_t first) {
+/* Asks for the steps after `after` up to `last`, and expects those from `first` on. `older`: as a build does that
+ * knows no receipts. */
+static void expect_steps_of(bool older, uint64_t after, uint64_t last, uint64_t first) {
     gw_fetch_provider provider = gw_server_provider(&server);
-    const gw_hash name = gw_history_name(after, last);
+    gw_hash name = gw_history_name(after, last);
+    if (older) memset(name.bytes + 24, 0, sizeof name.bytes - 24);
     const void *bytes;
     uint64_t length;
     gw_reader reader;
     gw_past_step one;
+    uint8_t version;
     char report[32];
     cr_assert(provider.in_memory(provider.context, &name));
     gw_op_status status = look_up(&name, &bytes, &length);
@@ -119,25 +128,33 @@ static void expect_steps(uint64_t after, uint64_t last, uint64_t first) {
         return;
     }
     cr_assert_eq(status, GW_OP_OK);
-    cr_assert(gw_history_read_begin(&reader, bytes, length));
-    while (gw_history_read(&reader, &one)) {
+    cr_assert(gw_history_read_begin(&reader, bytes, length, &version));
+    cr_assert_eq(version, older ? 1 : 2);
+    while (gw_history_read(&reader, version, &one)) {
         snprintf(report, sizeof report, "loss=%lu", first);
         cr_assert_eq(one.step, first, "%lu instead of %lu", one.step, first);
         cr_assert_str_eq(one.report, report);
         cr_assert_eq(one.evaluates, first % 2 == 0);
         cr_assert(one.members == 3 && one.ms == 0.5);
+        cr_assert(one.receipt.state == first && one.receipt.sum == (older ? 0 : 2 * first));
+        cr_assert_eq(one.receipt.chain, older ? 0 : 3 * first);
         first++;
     }
     cr_assert(gw_reader_done(&reader));
     cr_assert_eq(first, last + 1);
     for (uint64_t cut = 1; cut < 60 && cut < length;
          cut++) { /* bytes that were cut off make no step of their own */
-        cr_assert(gw_history_read_begin(&reader, bytes, length - cut));
+        cr_assert(gw_history_read_begin(&reader, bytes, length - cut, &version));
         uint64_t read = 0;
-        while (gw_history_read(&reader, &one)) read = one.step;
+        while (gw_history_read(&reader, version, &one)) read = one.step;
         cr_assert_lt(read, last + (cut == 0));
     }
     provider.release(provider.context, bytes, length);
+}
+
+static void expect_steps(uint64_t after, uint64_t last, uint64_t first) {
+    expect_steps_of(false, after, last, first);
+    expect_steps_of(true, after, last, first);
 }
 
 Test(fetch, the_last_steps_are_told_to_peers_that_did_not_make_them) {

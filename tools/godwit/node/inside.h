@@ -29,6 +29,7 @@
 #include "tools/godwit/node/sample.h"
 #include "tools/godwit/node/seeds.h"
 #include "tools/godwit/node/signals.h"
+#include "tools/godwit/receipt/receipts.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/http.h"
 #include "tools/godwit/show/repeats.h"
@@ -118,6 +119,7 @@ struct gw_node {
     gw_series *series;
     gw_journal *journal; /* NULL = it cannot be written */
     gw_energy_meter *energy;
+    gw_receipts *receipts;
     gw_control *control;
     gw_node_clients clients;
     gw_service *service; /* for clients */

@@ -152,11 +152,13 @@ static void show_fetched(gw_publisher *p, uint64_t committed_step) {
     if (steps->fetched == NULL || committed_step < steps->fetched_step) return;
     uint8_t *bytes = steps->fetched;
     steps->fetched = NULL;
-    bool good = gw_history_read_begin(&reader, bytes, steps->fetched_bytes);
+    uint8_t version;
+    bool good = gw_history_read_begin(&reader, bytes, steps->fetched_bytes, &version);
     uint64_t last = gw_history_known(p->of.history);
-    while (good && gw_history_read(&reader, &one) && one.step <= steps->fetched_step) {
+    while (good && gw_history_read(&reader, version, &one) && one.step <= steps->fetched_step) {
         if (one.step <= last) continue;
         gw_utf8_make_printable(one.report);
+        gw_receipts_take(p->of.receipts, one.step, &one.receipt);
         gw_event_step event = {.fetched = true};
         show_step(p, &one, &event);
         gw_history_add(p->of.history, &one);
@@ -166,6 +168,23 @@ static void show_fetched(gw_publisher *p, uint64_t committed_step) {
     set_shown(p, steps->fetched_step);
 }
 
+static void show_corruption(gw_publisher *p, uint64_t step, const gw_peer_id *peer, const char *evidence);
+
+/* Writes the receipt of a committed step, and compares it with one that the step had before. */
+static void commit_receipt(gw_publisher *p, gw_past_step *one) {
+    gw_receipt before;
+    char text[240];
+    if (!gw_receipts_commit(p->of.receipts, one->step, &one->receipt, &before) || p->of.options->fast) return;
+    bool same_sum = before.sum == one->receipt.sum && before.coverage == one->receipt.coverage;
+    snprintf(
+        text, sizeof text,
+        "the step gave another result than when it was made before: %s differs (godwit audit --step %" PRIu64
+        " says which is right)",
+        same_sum ? "not its sum, but the state" : "its sum", one->step);
+    show_corruption(p, one->step, NULL, text);
+    gw_log(GW_ERROR, "receipt", "step %" PRIu64 ": %s", one->step, text);
+}
+
 static void step_done(gw_publisher *p, const gw_action *action) {
     gw_shown_steps *steps = &p->steps;
     uint64_t computed = gw_workers_done(p->of.engine->workers);
@@ -173,6 +192,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     gw_past_step one = describe(p, action->step, steps->applied);
     one.members = steps->members = action->notice.committed.members;
     one.fingerprint = action->notice.committed.fingerprint;
+    commit_receipt(p, &one);
     steps->committed_ns = gw_now_ns();
     p->counter[GW_COUNT_STEPS]++;
     p->counter[GW_COUNT_SHARDS] = computed;
@@ -262,6 +282,7 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
                          written - p->counter[GW_COUNT_CHECKPOINT_BYTES], took);
     if (p->of.journal != NULL) gw_journal_sync(p->of.journal);
     gw_series_save(p->of.series);
+    gw_receipts_flush(p->of.receipts, true);
     p->counter[GW_COUNT_CHECKPOINT_BYTES] = written;
 }
 
@@ -324,7 +345,22 @@ static void step_applied(gw_publisher *p, const gw_mail *mail, uint32_t members)
     gw_past_step one = describe(p, p->steps.begun, p->steps.applied);
     one.members = members;
     one.fingerprint = mail->event.applied.fingerprint;
+    one.receipt = gw_receipts_apply(p->of.receipts, one.step, one.fingerprint);
     gw_history_add(p->of.history, &one);
+}
+
+/* The chain of receipts up to the state that came with these steps; 0: they do not tell. */
+static uint64_t fetched_chain(const gw_shown_steps *steps) {
+    gw_reader reader;
+    gw_past_step one;
+    uint8_t version;
+    uint64_t chain = 0;
+    if (steps->fetched == NULL ||
+        !gw_history_read_begin(&reader, steps->fetched, steps->fetched_bytes, &version))
+        return 0;
+    while (gw_history_read(&reader, version, &one))
+        if (one.step == steps->fetched_step) chain = one.receipt.chain;
+    return chain;
 }
 
 static void state_loaded(gw_publisher *p, gw_mail *mail) {
@@ -334,6 +370,8 @@ static void state_loaded(gw_publisher *p, gw_mail *mail) {
     steps->fetched_bytes = mail->bytes_count;
     steps->fetched_step = mail->loaded_step;
     mail->bytes = NULL;
+    gw_receipts_load(p->of.receipts, mail->loaded_step,
+                     mail->chain != 0 ? mail->chain : fetched_chain(steps));
     steps->committed_ns = gw_now_ns(); /* what was before is no time of the next step */
     /* The steps after a checkpoint are made again. */
     uint64_t known = gw_history_known(p->of.history);
@@ -750,13 +788,15 @@ void gw_publish_start(gw_publisher *p, const gw_memory_plan *memory) {
                            &origin->root);
 }
 
-/* The step up to which both the series and the file of --metrics have all that they can have. */
+/* The step up to which the series, the receipts and the file of --metrics have all that they can have. */
 static uint64_t known_at_start(gw_publisher *p) {
     gw_series_about about;
     gw_series_list(p->of.series, &about);
-    if (p->of.metrics == NULL) return about.last;
+    uint64_t known = gw_receipts_last(p->of.receipts);
+    if (about.last < known) known = about.last;
+    if (p->of.metrics == NULL) return known;
     p->steps.in_file = gw_metrics_last(p->of.metrics);
-    return about.last < p->steps.in_file ? about.last : p->steps.in_file;
+    return known < p->steps.in_file ? known : p->steps.in_file;
 }
 
 void gw_publish_loop(gw_publisher *p) {

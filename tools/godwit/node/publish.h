@@ -35,6 +35,7 @@ typedef struct gw_published {
     gw_metrics *metrics; /* NULL = neither --metrics nor --tensorboard */
     gw_series *series;   /* NULL = not open yet */
     gw_journal *journal; /* NULL = it cannot be written */
+    gw_receipts *receipts;
     const gw_node_job *job;
     const gw_identity *self;
     const gw_network *network;

@@ -378,6 +378,7 @@ static bool open_saver(gw_node *node, gw_err *err) {
                                 .job_name = node->options->job->name,
                                 .job_id = node->job.id,
                                 .best_by = node->job.best.by,
+                                .receipts = node->receipts,
                                 .params = params,
                                 .param_count = count};
     node->engine.saver = gw_saver_open(&options, err);
@@ -391,7 +392,19 @@ static bool open_helpers(gw_node *node, gw_err *err) {
     node->compute = gw_helper_open("gw-compute", err);
     if (!node->compute || !(node->disk = gw_helper_open("gw-disk", err))) return false;
     node->stacks = gw_helper_open("gw-stacks", err);
-    if (node->stacks == NULL || !node->job.best.rule.on) return node->stacks != NULL;
+    return node->stacks != NULL;
+}
+
+static bool open_receipts(gw_node *node, gw_err *err) {
+    node->receipts =
+        gw_receipts_open(&node->self.directory, &node->job.id, gw_node_job_first_step(&node->job),
+                         node->options->fresh, node->disk, err);
+    node->publisher.of.receipts = node->reduction.receipts = node->receipts;
+    return node->receipts != NULL;
+}
+
+static bool open_mirror(gw_node *node, gw_err *err) {
+    if (!node->job.best.rule.on) return true;
     const gw_mirror_options mirror = {.fetcher = &node->fetcher,
                                       .store = node->store,
                                       .saver = node->engine.saver,
@@ -733,7 +746,9 @@ bool gw_node_open(gw_node *node, gw_err *err) {
         !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err) ||
         !check_begun(node, err))
         return false;
-    if (!open_saver(node, err) || !open_helpers(node, err) || !open_energy(node, err)) return false;
+    if (!open_helpers(node, err) || !open_receipts(node, err) || !open_saver(node, err) ||
+        !open_mirror(node, err) || !open_energy(node, err))
+        return false;
     connect_parts(node);
     gw_publish_start(&node->publisher, &node->memory);
     return open_network(node, err) && open_brain(node, err) && begin_metrics(node, err) &&
@@ -786,6 +801,7 @@ bool gw_node_close(gw_node *node) {
     if (!gw_service_close(node->service)) return false;
     ended = gw_payloads_end(engine->payloads, CLOSE_NS);
     gw_helper_close(node->compute);
+    if (node->receipts != NULL && node->disk != NULL) gw_receipts_flush(node->receipts, true);
     gw_helper_close(node->disk);
     gw_mirror_close(node->mirror);
     gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
@@ -809,6 +825,7 @@ bool gw_node_close(gw_node *node) {
     gw_mailbox_close(node->mail);
     if (node->loop) gw_loop_close(node->loop);
     if (node->network.packets) gw_packets_close(node->network.packets);
+    gw_receipts_close(node->receipts);
     if (!gw_node_close_journal(node)) return false;
     gw_identity_wipe(&node->self.identity);
     gw_keyring_wipe(&node->self.keyring);

@@ -16,6 +16,7 @@ typedef struct gw_mail {
     uint64_t took_ns, sent_bytes, received_bytes; /* REDUCED: its duration and traffic */
     /* LOADED: when the checkpoint was created (checkpoint/manifest.h); 0 = not from a checkpoint */
     uint64_t created_ms;
+    uint64_t chain; /* LOADED from a checkpoint: of its receipts (tools/godwit/receipt); 0: not known */
     char text[500]; /* storage of event.text where gw_mail_text has set it */
     gw_set held, claimed;
     int64_t *slots;

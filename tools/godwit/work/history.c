@@ -7,7 +7,14 @@
 
 static const char mark[8] = "gwsteps";
 
-enum { VERSION = 1, LEAST_BYTES = 8 + 1 + 8 + 8 + 4 + 4 + 8 + 2 /* of a step without a report */ };
+/* Version 2 has the receipts, without the state's fingerprint, which a step has anyway. */
+enum {
+    OLDEST = 1,
+    VERSION = 2,
+    VERSION_AT = sizeof mark + 16, /* of a name */
+    RECEIPT_BYTES = GW_RECEIPT_BYTES - 8,
+    LEAST_BYTES = 8 + 1 + 8 + 8 + 4 + 4 + 8 + 2 + RECEIPT_BYTES /* of a step without a report */
+};
 
 struct gw_history {
     pthread_mutex_t lock;  /* guards the members below */
@@ -70,6 +77,7 @@ gw_hash gw_history_name(uint64_t after, uint64_t last) {
     gw_put_bytes(&w, mark, sizeof mark);
     gw_put_u64(&w, after);
     gw_put_u64(&w, last);
+    gw_put_u8(&w, VERSION);
     return name;
 }
 
@@ -81,7 +89,7 @@ static size_t bytes_of(const gw_past_step *step) {
     return LEAST_BYTES + strlen(step->report);
 }
 
-static void put_step(gw_writer *w, const gw_past_step *step) {
+static void put_step(gw_writer *w, const gw_past_step *step, uint8_t version) {
     gw_put_u64(w, step->step);
     gw_put_u8(w, (uint8_t)(step->evaluates | step->evaluated << 1));
     gw_put_f64(w, step->time);
@@ -90,13 +98,18 @@ static void put_step(gw_writer *w, const gw_past_step *step) {
     gw_put_u32(w, step->shards);
     gw_put_u64(w, step->fingerprint);
     gw_put_string(w, step->report);
+    if (version == OLDEST) return;
+    gw_put_u64(w, step->receipt.sum);
+    gw_put_u64(w, step->receipt.coverage);
+    gw_put_u64(w, step->receipt.chain);
 }
 
 size_t gw_history_write(gw_history *history, const gw_hash *name, void *bytes, size_t size) {
     gw_reader r = gw_reader_on(name->bytes + sizeof mark, sizeof name->bytes - sizeof mark);
     uint64_t after = gw_get_u64(&r), last = gw_get_u64(&r);
     gw_writer w = gw_writer_on(bytes, size);
-    gw_put_u8(&w, VERSION);
+    uint8_t version = name->bytes[VERSION_AT] < VERSION ? OLDEST : VERSION;
+    gw_put_u8(&w, version);
     pthread_mutex_lock(&history->lock);
     uint64_t end = history->count;
     while (end > 0 && step_at(history, end - 1)->step > last) end--;
@@ -109,17 +122,18 @@ size_t gw_history_write(gw_history *history, const gw_hash *name, void *bytes, s
         room -= bytes_of(one);
         begin--;
     }
-    for (uint64_t i = begin; i < end; i++) put_step(&w, step_at(history, i));
+    for (uint64_t i = begin; i < end; i++) put_step(&w, step_at(history, i), version);
     pthread_mutex_unlock(&history->lock);
     return begin == end || w.failed ? 0 : w.length;
 }
 
-bool gw_history_read_begin(gw_reader *reader, const void *bytes, size_t length) {
+bool gw_history_read_begin(gw_reader *reader, const void *bytes, size_t length, uint8_t *version) {
     *reader = gw_reader_on(bytes, length);
-    return gw_get_u8(reader) == VERSION;
+    *version = gw_get_u8(reader);
+    return *version >= OLDEST && *version <= VERSION;
 }
 
-bool gw_history_read(gw_reader *reader, gw_past_step *step) {
+bool gw_history_read(gw_reader *reader, uint8_t version, gw_past_step *step) {
     if (gw_reader_left(reader) == 0) return false;
     *step = (gw_past_step){.step = gw_get_u64(reader)};
     uint8_t flags = gw_get_u8(reader);
@@ -131,5 +145,11 @@ bool gw_history_read(gw_reader *reader, gw_past_step *step) {
     step->shards = gw_get_u32(reader);
     step->fingerprint = gw_get_u64(reader);
     gw_get_string(reader, step->report, sizeof step->report);
+    step->receipt.state = step->fingerprint;
+    if (version != OLDEST) {
+        step->receipt.sum = gw_get_u64(reader);
+        step->receipt.coverage = gw_get_u64(reader);
+        step->receipt.chain = gw_get_u64(reader);
+    }
     return !reader->failed && step->step > 0 && isfinite(step->time) && isfinite(step->ms);
 }

@@ -9,6 +9,7 @@
 #include "core/base/err.h"
 #include "core/base/id.h"
 #include "core/base/wire.h"
+#include "tools/godwit/receipt/receipt.h"
 
 enum { GW_HISTORY_STEPS = 4096 };       /* that are kept, the latest */
 enum { GW_HISTORY_BYTES = 1 << 20 };    /* the most that gw_history_write writes */
@@ -23,6 +24,7 @@ typedef struct gw_past_step {
     uint32_t members; /* that made it */
     uint32_t shards;
     uint64_t fingerprint; /* of the state after it */
+    gw_receipt receipt;   /* all zeros: none is known */
     char report[GW_HISTORY_REPORT_BYTES];
 } gw_past_step;
 
@@ -40,7 +42,8 @@ void gw_history_add(gw_history *history, const gw_past_step *step);
 void gw_history_set_known(gw_history *history, uint64_t step);
 uint64_t gw_history_known(gw_history *history);
 
-/* The name under which a peer serves the steps after `after` and up to `last`. */
+/* The name under which a peer serves the steps after `after` and up to `last`. Its last bytes tell the version
+ * that the asking peer reads; a build of the version before ignores that, and answers in its own. */
 gw_hash gw_history_name(uint64_t after, uint64_t last);
 bool gw_history_is_name(const gw_hash *name);
 /* Writes what a name asks for: those of the steps that are kept and of which none is missing up to the last of
@@ -48,8 +51,8 @@ bool gw_history_is_name(const gw_hash *name);
 size_t gw_history_write(gw_history *history, const gw_hash *name, void *bytes, size_t size);
 
 /* Begins to read what another peer has written. False: it is of an unknown version. */
-bool gw_history_read_begin(gw_reader *reader, const void *bytes, size_t length);
+bool gw_history_read_begin(gw_reader *reader, const void *bytes, size_t length, uint8_t *version);
 /* Reads the next step. False: there is none, or the bytes make no sense. */
-bool gw_history_read(gw_reader *reader, gw_past_step *step);
+bool gw_history_read(gw_reader *reader, uint8_t version, gw_past_step *step);
 
 #endif

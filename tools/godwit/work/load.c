@@ -318,6 +318,8 @@ bool gw_load_from_checkpoint(gw_load *load, uint8_t *image, gw_err *err) {
         if (!by_others && err->code != GW_E_NOMEM) load->sound = sound_chunks(load, &manifest);
     }
     load->created_ms = manifest.created_ms;
+    const char *chain = gw_manifest_param(&manifest, GW_SAVER_CHAIN);
+    load->chain = chain != NULL ? strtoull(chain, NULL, 16) : 0;
     if (good) note_best(load, &manifest);
     gw_manifest_free(&manifest);
     return good;
@@ -467,6 +469,7 @@ static void run_load(void *context) {
         mail->event.peer = *load->changed;
     }
     mail->created_ms = good ? load->created_ms : 0;
+    mail->chain = good ? load->chain : 0;
     mail->held = load->sound;
     if (mail->held.size > 0) mail->event.loaded.held = &mail->held;
     gw_mailbox_post(load->loader->mail, mail);

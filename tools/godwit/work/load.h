@@ -46,6 +46,7 @@ typedef struct gw_load {
     uint32_t member_count;
     gw_best best;              /* what the checkpoint's manifest says of the best state */
     uint64_t created_ms;       /* when the checkpoint was made (checkpoint/manifest.h) */
+    uint64_t chain;            /* of the receipts up to the checkpoint; 0: not known */
     const gw_peer_id *changed; /* the first donor whose copy, fetched from it alone, had other bits */
     gw_set sound;         /* chunks of the checkpoint that are sound here now; size 0: nothing new is known */
     gw_state_print print; /* fingerprint of the image that arrived last */

@@ -300,6 +300,25 @@ static gw_outcome reduce_all(reduce *r, gw_verdict *verdict, gw_err *err) {
     return sum_up(r, mode, place, verdict, err);
 }
 
+/* Tells the receipts of a right sum, and what this peer has added to it. */
+static void note_sum(const gw_reduction *reduction, const gw_verdict *verdict) {
+    gw_device *device = reduction->engine->device;
+    gw_held held;
+    if (reduction->receipts == NULL) return;
+    device->ops->held(device, &held, NULL);
+    uint64_t *bits = calloc(gw_held_words(held.shards) + 1, sizeof *bits);
+    gw_receipt_part *part = malloc(sizeof *part);
+    GW_ASSERT_MEMORY(bits != NULL && part != NULL);
+    device->ops->held(device, &held, bits);
+    part->step = held.step + 1;
+    part->print = held.print;
+    part->located = held.located;
+    gw_receipt_part_runs(part, bits, held.shards);
+    gw_receipts_note_sum(reduction->receipts, verdict->sum, verdict->coverage, part);
+    free(part);
+    free(bits);
+}
+
 static void run_reduce(void *context) {
     reduce *r = context;
     gw_reduction *reduction = r->of;
@@ -325,6 +344,7 @@ static void run_reduce(void *context) {
             gw_mail_text(mail, err.text);
         } else {
             gw_device *device = reduction->engine->device;
+            note_sum(reduction, &verdict);
             mail->slots = calloc(device->layout->boundary_words, sizeof(int64_t));
             GW_ASSERT_MEMORY(mail->slots != NULL);
             device->ops->boundary(device, mail->slots);

@@ -4,6 +4,7 @@
 #define GODWIT_TOOLS_GODWIT_WORK_REDUCE_H
 
 #include "core/record/view.h"
+#include "tools/godwit/receipt/receipts.h"
 #include "tools/godwit/thread/helper.h"
 #include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/engine.h"
@@ -16,6 +17,7 @@ typedef struct gw_reduction {
     gw_gpus *gpus; /* NULL: sums go through host memory */
     gw_helper *compute;
     gw_mailbox *mail;
+    gw_receipts *receipts; /* learn of each right sum; NULL: nobody does */
     gw_peer_id self;
     bool fast, verify; /* as the options --reduce and --verify say */
     uint32_t time_scale_percent;

@@ -195,16 +195,33 @@ void gw_saver_save(gw_saver *saver, const gw_action *action) {
     free(r);
 }
 
+/* The parameters of a manifest of this step: the saver's, and the receipts' chain. The caller frees the list;
+ * `text` must live as long. */
+static gw_param *manifest_params(const gw_saver *saver, uint64_t step, char text[17], uint32_t *count) {
+    const gw_saver_options *options = &saver->options;
+    gw_param *list = calloc((size_t)options->param_count + 1, sizeof *list);
+    GW_ASSERT_MEMORY(list != NULL);
+    *count = options->param_count;
+    for (uint32_t i = 0; i < *count; i++) list[i] = saver->params[i];
+    uint64_t chain = options->receipts != NULL ? gw_receipts_chain(options->receipts, step) : 0;
+    snprintf(text, 17, "%016" PRIx64, chain);
+    if (chain != 0 && *count < GW_MAX_PARAMS) list[(*count)++] = (gw_param){GW_SAVER_CHAIN, text};
+    return list;
+}
+
 void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
     const gw_saver_options *options = &saver->options;
+    char chain[17];
+    uint32_t param_count;
+    gw_param *params = manifest_params(saver, action->step, chain, &param_count);
     gw_manifest manifest = {
         .job_id = options->job_id,
         .epoch = action->manifest.epoch,
         .step = action->step,
         .fingerprint = action->manifest.fingerprint,
         .ended = action->manifest.ended,
-        .params = saver->params,
-        .param_count = options->param_count,
+        .params = params,
+        .param_count = param_count,
         .tensors = options->plan->tensors,
         .tensor_count = options->plan->tensor_count,
         .chunks = action->manifest.hashes,
@@ -222,6 +239,7 @@ void gw_saver_manifest(gw_saver *saver, const gw_action *action) {
     bool good = gw_manifest_seal(&manifest, &err);
     if (good) manifest.created_ms = created_ms(saver, manifest.step, &manifest.root);
     if (good && !action->manifest.hash_only) good = gw_manifest_encode(&manifest, &bytes, &length, &err);
+    free(params);
     if (!good || action->manifest.hash_only) {
         say_manifest(saver, action->token, &manifest.root, good ? NULL : &err);
         return;

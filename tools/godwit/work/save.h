@@ -10,7 +10,12 @@
 #include "core/brain/world.h"
 #include "core/godwit.h"
 #include "kernels/device/device.h"
+#include "tools/godwit/receipt/receipts.h"
 #include "tools/godwit/thread/mail.h"
+
+/* The parameter of a manifest that has the chain's value of the job's receipts after its step, as 16 hexadecimal
+ * digits; a checkpoint whose chain was not known has none. It is no part of the job's identity. */
+#define GW_SAVER_CHAIN "receipt-chain"
 
 typedef struct gw_saver gw_saver;
 
@@ -24,6 +29,7 @@ typedef struct gw_saver_options {
     const char *best_by;    /* what --keep-best compares, which manifests record; "": nothing */
     const gw_param *params; /* of the identity; copied */
     uint32_t param_count;
+    gw_receipts *receipts; /* outlive the saver; NULL: manifests tell no chain */
 } gw_saver_options;
 
 /* The most memory that a saver takes for a state of so many bytes: the chunks that it holds while the disk
