@@ -19,9 +19,10 @@ typedef struct gw_journal_found {
     uint64_t bytes;          /* of both files */
 } gw_journal_found;
 
-/* Calls `each` for every event in the journal of directory `dir`, the oldest first. Of each file, only the last
- * GW_JOURNAL_FILE_BYTES and one line more are read. `found` may be NULL. Fails with GW_E_NOTFOUND where there is
- * no journal, GW_E_INVALID where one of its files is a link or no regular file, GW_E_IO and GW_E_NOMEM. */
+/* Calls `each` for every event in the journal of directory `dir`, the oldest first. Only the last
+ * GW_JOURNAL_FILE_BYTES of each file are read, and one line more. `found` may be NULL. Fails with GW_E_NOTFOUND
+ * where there is no journal, GW_E_INVALID where one of its files is a link or no regular file, GW_E_IO and
+ * GW_E_NOMEM. */
 bool gw_journal_read(const char *dir, gw_journal_event *each, void *context, gw_journal_found *found,
                      gw_err *err);
 /* The same for the last `bytes` bytes of the newer file alone. */
