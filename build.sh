@@ -33,6 +33,9 @@ usage: ./build.sh [COMMAND]
              make dist/: a wheel for pip install, which has the program, its
              libraries and the Python module in it, and an sdist. With --gpu the
              program computes on NVIDIA's GPUs too (with nvcc)
+  package [--gpu]
+             make dist/: a Debian package, and a tar ball that runs on any Linux
+             of the last six years; --gpu as above
   test       build and run the tests, a short search of all fuzzers among them
   test all   the same, and the suites that take too long for every change;
              before a release
@@ -371,6 +374,46 @@ wheel() {
     say "try it: python3 -m venv env && env/bin/pip install dist/*.whl && env/bin/godwit --help"
 }
 
+# Packages of the system. Each is built of a clean copy of the tree, in folders of its own; the bytes depend on the tree, its
+# commit and the system's packages alone (without --gpu).
+package() {
+    local gpu=OFF options tree=$PWD/build-package/source made=$PWD/build-package/debian
+    if [ "${1-}" = --gpu ]; then gpu=ON; fi
+    need "${build_packages[@]}" binutils dpkg-dev
+    mkdir -p build-package
+    exec 7>build-package/lock
+    flock 7
+    rm -rf "$tree" "$made"
+    copy_tree "$tree"
+    SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null) || SOURCE_DATE_EPOCH=1580601600
+    export SOURCE_DATE_EPOCH
+    umask 022
+    options=(-S "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGODWIT_TESTS=OFF "-DGODWIT_CUDA=$gpu"
+        "-DCMAKE_C_FLAGS=-ffile-prefix-map=$tree=. -D_FORTIFY_SOURCE=2 -fstack-protector-strong"
+        "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-z,now")
+    say "building the Debian package: some minutes on two cores; $made/build.log tells how far it is"
+    mkdir -p "$made"
+    logged "$made/build.log" cmake -B "$made" "${options[@]}" -DGODWIT_DEBIAN=ON -DCMAKE_INSTALL_PREFIX=/usr \
+        -DCMAKE_INSTALL_SYSCONFDIR=/etc -DGODWIT_ZSH_COMPLETIONS=share/zsh/vendor-completions
+    logged "$made/build.log" ninja -C "$made" godwit
+    logged "$made/build.log" cpack --config "$made/CPackConfig.cmake"
+    mkdir -p dist
+    rm -f dist/godwit_*.deb
+    mv "$made"/package/*.deb dist
+    rm -rf "$tree" "$made"
+    for made in dist/godwit_*.deb; do say "built $made"; done
+}
+
+# logged FILE COMMAND...: adds the output to FILE, and shows it if the command fails, which ends this script.
+logged() {
+    local log=$1
+    shift
+    "$@" >>"$log" 2>&1 || {
+        cat "$log" >&2
+        die "'$*' failed"
+    }
+}
+
 demo() {
     release godwit
     exec python3 tools/lab/demo.py build/godwit
@@ -401,8 +444,8 @@ case $command in
 build | demo | coverage | clean | help)
     [ $# -le 1 ] || misused "'$command' takes no argument; what is '$2'?"
     ;;
-wheel)
-    [ $# -eq 1 ] || [ "$*" = "wheel --gpu" ] || misused "'wheel' takes no argument but '--gpu'; what is '${*:2}'?"
+wheel | package)
+    [ $# -eq 1 ] || [ "$*" = "$command --gpu" ] || misused "'$command' takes no argument but '--gpu'; what is '${*:2}'?"
     ;;
 test | lint)
     [ $# -eq 1 ] || [ "$*" = "$command all" ] || misused "'$command' takes no argument but 'all'; what is '$2'?"
@@ -421,6 +464,7 @@ build)
     ;;
 demo) demo ;;
 wheel) wheel "${2-}" ;;
+package) package "${2-}" ;;
 test) run_test_command "${2-}" ;;
 lint)
     shift
@@ -451,7 +495,7 @@ lab)
     shift
     lab "$@"
     ;;
-clean) rm -rf build build-asan build-tsan build-fuzz build-cov build-lint build-sim build-wheel dist ;;
+clean) rm -rf build build-asan build-tsan build-fuzz build-cov build-lint build-sim build-wheel build-package dist ;;
 help | --help | -h) usage ;;
 *) misused "there is no command '$command'" ;;
 esac

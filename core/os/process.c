@@ -14,6 +14,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* The headers of glibc before 2.34 lack the call, with which the kernel came later (Linux 5.9). On an older
+ * kernel it fails, and what is not close-on-exec is inherited. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+
 enum {
     FDS_MOST = 8,
     STACK_BYTES = 256 * 1024, /* of the child until it executes; a search of PATH has long names on it */

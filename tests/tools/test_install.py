@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,10 +38,40 @@ class Installed(unittest.TestCase):
     def test_everything_is_there(self):
         for path in ("bin/godwit", "share/man/man7/godwit-job.7", "share/bash-completion/completions/godwit",
                      "share/zsh/site-functions/_godwit", "share/fish/vendor_completions.d/godwit.fish",
-                     "share/doc/godwit/README.md", "include/godwit/core/godwit.h"):
+                     "share/doc/godwit/README.md", "include/godwit/core/godwit.h", "lib/systemd/system/godwit@.service",
+                     "lib/sysusers.d/godwit.conf", "lib/tmpfiles.d/godwit.conf", "share/doc/godwit/example.conf"):
             self.assertTrue((self.prefix / path).is_file(), path)
         for page in (TREE / "tools" / "man").glob("*.1"):
             self.assertTrue((self.prefix / "share" / "man" / "man1" / page.name).is_file(), page.name)
+
+    def test_systemd_finds_no_fault_in_the_units(self):
+        if shutil.which("systemd-analyze") is None:
+            self.skipTest("no systemd-analyze here")
+        units = self.root / "units"
+        shutil.copytree(self.prefix / "lib" / "systemd" / "system", units)
+        for unit in units.glob("*.service"):  # systemd looks in /usr/local/bin and /usr/bin alone
+            unit.write_text(unit.read_text().replace("ExecStart=godwit ", f"ExecStart={self.prefix}/bin/godwit "))
+        verify = ["systemd-analyze", "verify", "--man=no", units / "godwit@a.service", units / "godwit-scrub@a.timer"]
+        done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+        self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
+        unit = units / "godwit@.service"
+        unit.write_text(unit.read_text().replace("Type=notify", "Type=notified"))
+        done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
+        self.assertIn("notified", done.stderr)
+
+    def test_the_unit_runs_what_the_example_says(self):
+        """The example's settings, without their marks, with the words of the unit's command."""
+        example = (self.prefix / "share" / "doc" / "godwit" / "example.conf").read_text()
+        settings = dict(re.findall(r"^#([A-Z]+)=(\"(?:[^\"]|\n)*\"|\S+)", example, re.MULTILINE))
+        options = shlex.split(settings["OPTIONS"].replace("\\\n#", " "))[0]
+        unit = (self.prefix / "lib" / "systemd" / "system" / "godwit@.service").read_text()
+        command = re.search("^ExecStart=godwit (.*)$", unit, re.MULTILINE)[1].replace("%S/godwit/%i", "state")
+        words = shlex.split(command.replace("${JOB}", settings["JOB"]).replace("$OPTIONS", options))
+        self.assertIn("--metrics", words)
+        done = subprocess.run([self.prefix / "bin" / "godwit", *words], cwd=self.root, capture_output=True, text=True,
+                              check=False, timeout=60)  # fmt: skip
+        self.assertEqual(done.returncode, 2)  # the data are missing, or the key; every option is known
+        self.assertRegex(done.stderr, "/srv/mnist|NAME.key")
 
     def test_a_job_compiles_against_the_installed_headers_and_runs(self):
         headers = self.root / "all.c"

@@ -1,19 +1,21 @@
 /* What a peer tells the service manager that has started it (core/os/notify.h; systemd's Type=notify):
  *
- * - READY=1 when its event loop runs: the command line, the key, the port, the directory and the data have been found good,
- *   and the peer answers `godwit status`. It may wait for other peers then. Where it takes longer to get there, as it does
- *   with large data, READY=1 is sent after GW_SUPERVISOR_READY_NS all the same, so that nobody waits for minutes until the
- *   service has started.
- * - STATUS= with the live line: step, what the peer does or waits for, loss, speed. At most once a second, when it changes.
- * - WATCHDOG=1 from the event loop, twice in each WATCHDOG_USEC: a loop that does not turn is found. While there is no loop
- *   yet, or none any more, a thread sends it: what happens then has limits of its own.
- * - STOPPING=1 once this peer leaves or the job ends, and from then on EXTEND_TIMEOUT_USEC every second, as saving a state
- *   takes its time. A loop that no longer turns asks for no more time.
+ * - READY=1 when its event loop runs: the command line, the key, the port, the directory and the data have
+ *   been found good, and the peer answers `godwit status`. It may wait for other peers then. Where it takes
+ *   longer to get there, as it does with large data, READY=1 is sent after GW_SUPERVISOR_READY_NS all the
+ *   same, so that nobody waits for minutes until the service has started.
+ * - STATUS= with the live line: step, what the peer does or waits for, loss, speed. At most once a second,
+ *   when it changes.
+ * - WATCHDOG=1 from the event loop, twice in each WATCHDOG_USEC: a loop that does not turn is found. While
+ *   there is no loop yet, or none any more, a thread sends it: what happens then has limits of its own.
+ * - STOPPING=1 once this peer leaves or the job ends, and from then on EXTEND_TIMEOUT_USEC every second, as
+ *   saving a state takes its time. A loop that no longer turns asks for no more time.
  *
- * A message that the service manager does not take at once is sent again a second later; nothing waits for it.
+ * A message that the service manager does not take at once is sent again a second later; nothing waits for
+ * it.
  *
- * Threads: the main thread, which runs the loop. NULL stands for nobody who
- * listens; every function does nothing then. */
+ * Threads: the main thread, which runs the loop. NULL stands for nobody who listens; every function does
+ * nothing then. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_SUPERVISOR_H
 #define GODWIT_TOOLS_GODWIT_SHOW_SUPERVISOR_H
 
