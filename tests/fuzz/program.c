@@ -62,7 +62,10 @@ static size_t converse(int fd, const uint8_t *bytes, size_t count, char *first, 
 
 static void http_examples(fuzz_add *add, void *context) {
     static const char *const requests[] = {
-        "GET /api/state HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "GET /metrics HTTP/1.0\r\n\r\n",
+        "GET /api/state HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        "GET /metrics HTTP/1.0\r\n\r\n",
+        "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text;version=\"1.0.0\";q=0.3, "
+        "text/*\r\n\r\n",
         "HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
         "POST /x?a=%41&b HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody",
         "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"};

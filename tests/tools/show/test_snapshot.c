@@ -69,7 +69,7 @@ Test(snapshot, members_come_before_others_that_live) {
 Test(snapshot, the_age_of_a_checkpoint_is_told_though_there_is_none) {
     snapshot->checkpoint_step = UINT64_MAX;
     snapshot->checkpoint_age_s = 4000.5;
-    char *text = gw_snapshot_metrics(snapshot);
+    char *text = gw_snapshot_metrics(snapshot, GW_EXPOSITION_TEXT);
     cr_expect_not_null(strstr(text, "\ngodwit_checkpoint_age_seconds 4000.5\n"), "%s", text);
     cr_expect_null(strstr(text, "godwit_checkpoint_step"), "%s", text);
     free(text);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct heard {
@@ -294,12 +295,30 @@ static int mig_mode(gw_nvml_device *device, unsigned *now, unsigned *pending) {
     *now = *pending = 1;
     return answer();
 }
+static int clock_of(gw_nvml_device *device, int which, unsigned *megahertz) {
+    (void)device;
+    *megahertz = which == 1 ? 1980 : which == 2 ? 3201 : 7;
+    return answer();
+}
+static int uuid(gw_nvml_device *device, char *text, unsigned size) {
+    snprintf(text, size, "GPU-%d", device->index);
+    return answer();
+}
+static int number(gw_nvml_device *device, unsigned *index) {
+    *index = (unsigned)device->index + 10;
+    return answer();
+}
+static int minor_of(gw_nvml_device *device, unsigned *minor) {
+    *minor = (unsigned)device->index + 20;
+    return answer();
+}
 
 static const gw_nvml_api api = {init,     ends,        error_string, driver_version, by_bus,      utilisation,
                                 memory,   temperature, threshold,    power,          power_limit, ecc,
                                 throttle, p2p,         set_create,   event_register, event_wait,  set_free,
-                                energy,   processes,   mig_mode};
-enum { ALL_FIGURES = 0x7ff };
+                                energy,   processes,   mig_mode,     clock_of,       uuid,        number,
+                                minor_of};
+enum { ALL_FIGURES = 0xfff };
 static const char *const buses[] = {"0000:01:00.0", "0000:3b:00.0"};
 
 Test(nvml, figures_that_are_not_told_are_not_known) {
@@ -324,7 +343,13 @@ Test(nvml, figures_that_are_not_told_are_not_known) {
     cr_assert_eq(r.power_mw, 350000);
     cr_assert_eq(r.ecc_corrected, 5);
     cr_assert_eq(r.ecc_uncorrected, 2);
+    cr_assert(r.sm_clock_mhz == 1980 && r.memory_clock_mhz == 3201);
+    gw_gpu_names names;
+    gw_nvml_identify(nvml, 1, &names);
+    cr_assert(strcmp(names.uuid, "GPU-1") == 0 && names.index == 11 && names.minor == 21);
     fake.dead = true;
+    gw_nvml_identify(nvml, 1, &names);
+    cr_assert(names.uuid[0] == '\0' && names.index == -1 && names.minor == -1);
     gw_nvml_read(nvml, 1, &r);
     cr_assert(!r.answers && r.known == 0);
     cr_assert_str_eq(gw_nvml_path(nvml, 0, 1), "PCIe");
@@ -344,11 +369,13 @@ Test(nvml, figures_without_a_function_are_not_known) {
     newer.driver_version = NULL;
     newer.p2p_status = NULL;
     newer.event_wait = NULL;
+    newer.clock = NULL;
+    newer.uuid = NULL;
     gw_nvml *nvml = gw_nvml_open(&newer, buses, 2, &err);
     cr_assert(nvml != NULL, "%s", err.text);
     gw_nvml_read(nvml, 1, &r);
     cr_assert(r.answers);
-    const unsigned without = GW_GPU_POWER_LIMIT | GW_GPU_SLOWDOWN | GW_GPU_THROTTLE;
+    const unsigned without = GW_GPU_POWER_LIMIT | GW_GPU_SLOWDOWN | GW_GPU_THROTTLE | GW_GPU_CLOCKS;
     cr_assert_eq(r.known, ALL_FIGURES & ~without);
     cr_assert_eq(r.busy_percent, 91);
     gw_nvml_driver(nvml, driver);
@@ -428,6 +455,7 @@ Test(gpu_watch, looks_logs_and_can_be_copied) {
     atomic_store(&fake.xids, 1);
     while (seen[1].xids == 0) gw_gpu_watch_copy(watch, seen);
     cr_assert_eq(seen[1].last_xid, 48);
+    cr_assert_str_eq(seen[1].names.uuid, "GPU-1");
     cr_assert_eq(seen[0].xids, 0);
     cr_assert_eq(atomic_load(&errors), 1);
     gw_gpu_watch_close(watch);

@@ -573,6 +573,7 @@ static uint64_t fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
         gw_names_get(p->of.console->names, &s->leader, s->leader_name);
     }
     s->disk_fails = !status.disk_writable || gw_progress_lookup_hangs(p->of.progress);
+    s->disk_free_bytes = p->of.journal != NULL ? gw_journal_room(p->of.journal) : UINT64_MAX;
     s->step = status.committed_step;
     s->fingerprint = status.committed_fingerprint;
     s->best = status.has_state ? status.best : p->checkpoints.best; /* until a state is loaded */

@@ -2,6 +2,7 @@
 
 #include "net/loop/address.h"
 #include "net/secure/secure.h"
+#include "tools/godwit/show/accept.h"
 #include "tools/godwit/thread/acceptor.h"
 
 #include <errno.h>
@@ -54,6 +55,14 @@ static enum MHD_Result answer_health(struct MHD_Connection *connection, const gw
                        snapshot->phase[0] != '\0' ? snapshot->phase : "starting");
 }
 
+/* Answers in OpenMetrics where the client asks for it. */
+static enum MHD_Result answer_metrics(struct MHD_Connection *connection, const gw_node_snapshot *snapshot) {
+    const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    gw_exposition_format format =
+        gw_accept_openmetrics(accept) ? GW_EXPOSITION_OPENMETRICS : GW_EXPOSITION_TEXT;
+    return answer(connection, MHD_HTTP_OK, gw_exposition_type(format), gw_snapshot_metrics(snapshot, format));
+}
+
 static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, const char *path) {
     gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
     if (snapshot == NULL) return MHD_NO;
@@ -62,8 +71,7 @@ static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, c
     if (strcmp(path, "/api/state") == 0)
         result = answer(connection, MHD_HTTP_OK, "application/json", gw_snapshot_json(snapshot));
     else if (strcmp(path, "/metrics") == 0)
-        result = answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
-                        gw_snapshot_metrics(snapshot));
+        result = answer_metrics(connection, snapshot);
     else if (strcmp(path, "/healthz") == 0)
         result = answer_health(connection, snapshot);
     else

@@ -1,6 +1,7 @@
-/* The HTTP server of a running peer (libmicrohttpd, on a thread of its own): GET /api/state (JSON),
- * /metrics (Prometheus), /healthz (200 "ok", or 503 and the reason). Other paths give 404, other methods
- * 405. It is read-only and has no authentication: bind it to loopback or a trusted network.
+/* The HTTP server of a running peer (libmicrohttpd, on a thread of its own): GET /api/state (JSON), /metrics
+ * (Prometheus's text format, or OpenMetrics where the header Accept asks for it), /healthz (200 "ok", or 503
+ * and the reason). Other paths give 404, other methods 405. It is read-only and has no authentication: bind
+ * it to loopback or a trusted network.
  *
  * /healthz tells whether the peer makes progress (readiness), not whether it should be restarted
  * (liveness): it is 503 also while the peer waits for others or for room on a disk, which a restart does

@@ -10,6 +10,7 @@
 #include "net/secure/packet.h"
 #include "tools/godwit/energy/energy.h"
 #include "tools/godwit/energy/factors.h"
+#include "tools/godwit/show/exposition.h"
 #include "tools/godwit/show/names.h"
 #include "tools/godwit/text/key_values.h"
 #include "tools/godwit/watch/gpu_watch.h"
@@ -151,7 +152,8 @@ typedef struct gw_node_snapshot {
     char corruption[400];
     uint64_t rss_bytes;
 
-    bool disk_fails; /* checkpoints cannot be written or read on this peer's disk */
+    bool disk_fails;          /* checkpoints cannot be written or read on this peer's disk */
+    uint64_t disk_free_bytes; /* on that disk, for this process; UINT64_MAX = not known */
     /* the newest complete checkpoint that the peers which live have as a whole; UINT64_MAX = none */
     uint64_t checkpoint_step;
     /* --keep-best: the value and direction; "" = not given. --patience; 0 = not given. */
@@ -208,7 +210,7 @@ bool gw_snapshot_energy_left(const gw_node_snapshot *snapshot, double *joules);
 /* Returns the snapshot as a JSON text, as `godwit status --json` and /api/state give it. The caller frees;
  * NULL = out of memory. Thread: any. */
 char *gw_snapshot_json(const gw_node_snapshot *snapshot);
-/* Returns the snapshot in the Prometheus text format 0.0.4, likewise. */
-char *gw_snapshot_metrics(const gw_node_snapshot *snapshot);
+/* Returns the snapshot as metrics for Prometheus, likewise. */
+char *gw_snapshot_metrics(const gw_node_snapshot *snapshot, gw_exposition_format format);
 
 #endif

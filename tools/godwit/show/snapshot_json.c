@@ -52,6 +52,7 @@ static json_t *gpu_object(const gw_watched_gpu *gpu) {
     gw_json_count(object, "gpu", (uint64_t)gpu->ordinal);
     gw_json_text(object, "name", gpu->name);
     gw_json_text(object, "bus", gpu->bus);
+    if (gpu->names.uuid[0] != '\0') gw_json_text(object, "uuid", gpu->names.uuid);
     gw_json_flag(object, "answers", r->answers);
     gw_json_flag(object, "bad", gpu->bad);
     if (r->known & GW_GPU_UTILISATION) {
@@ -66,6 +67,10 @@ static json_t *gpu_object(const gw_watched_gpu *gpu) {
     if (r->known & GW_GPU_SLOWDOWN) gw_json_count(object, "slowdown_c", r->slowdown_c);
     if (r->known & GW_GPU_POWER) gw_json_real(object, "power_w", r->power_mw / 1000.0);
     if (r->known & GW_GPU_POWER_LIMIT) gw_json_real(object, "power_limit_w", r->power_limit_mw / 1000.0);
+    if (r->known & GW_GPU_CLOCKS) {
+        gw_json_count(object, "sm_clock_mhz", r->sm_clock_mhz);
+        gw_json_count(object, "memory_clock_mhz", r->memory_clock_mhz);
+    }
     if (r->known & GW_GPU_ECC) {
         gw_json_count(object, "ecc_corrected", r->ecc_corrected);
         gw_json_count(object, "ecc_uncorrected", r->ecc_uncorrected);

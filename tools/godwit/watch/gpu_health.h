@@ -24,6 +24,7 @@ typedef enum gw_gpu_figure {
     GW_GPU_ENERGY = 1 << 8,
     GW_GPU_PROCESSES = 1 << 9,
     GW_GPU_MIG = 1 << 10,
+    GW_GPU_CLOCKS = 1 << 11,
 } gw_gpu_figure;
 
 enum { GW_GPU_READ_PROCESSES = 16 };
@@ -41,7 +42,15 @@ typedef struct gw_gpu_reading {
     uint32_t process_count;                  /* processes that compute on it, of which the first are listed */
     uint32_t processes[GW_GPU_READ_PROCESSES];
     bool divided; /* into instances (MIG) */
+    uint32_t sm_clock_mhz, memory_clock_mhz;
 } gw_gpu_reading;
+
+/* What other programs call a GPU. */
+typedef struct gw_gpu_names {
+    char uuid[96]; /* "GPU-604ac76c-..."; "" = not known */
+    int index;     /* NVML's number; -1 = not known */
+    int minor;     /* of /dev/nvidia<minor>; -1 = not known */
+} gw_gpu_names;
 
 /* Reasons why the clocks are lower than they should be, as NVML numbers them. Only those that are trouble
  * are here. */

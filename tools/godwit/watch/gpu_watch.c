@@ -57,6 +57,13 @@ static bool open_nvml(gw_gpu_watch *w) {
     gw_err err;
     for (uint32_t i = 0; i < w->count; i++) buses[i] = w->gpus[i].bus;
     w->nvml = gw_nvml_open(&w->api, buses, w->count, &err);
+    for (uint32_t i = 0; w->nvml != NULL && i < w->count; i++) {
+        gw_gpu_names names;
+        gw_nvml_identify(w->nvml, i, &names);
+        pthread_mutex_lock(&w->lock);
+        w->gpus[i].names = names;
+        pthread_mutex_unlock(&w->lock);
+    }
     if (w->nvml) return true;
     pthread_mutex_lock(&w->lock);
     w->why = err;
@@ -133,6 +140,7 @@ gw_gpu_watch *gw_gpu_watch_open(const gw_nvml_api *api, const gw_watched_gpu *gp
     w->count = count;
     w->times = *times;
     memcpy(w->gpus, gpus, count * sizeof *gpus);
+    for (uint32_t i = 0; i < count; i++) w->gpus[i].names = (gw_gpu_names){.index = -1, .minor = -1};
     w->inside_ns = gw_now_ns();
     pthread_mutex_init(&w->lock, NULL);
     gw_cond_init(&w->changed);

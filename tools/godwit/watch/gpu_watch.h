@@ -9,9 +9,10 @@
 enum { GW_WATCHED_GPUS = 16 };
 
 typedef struct gw_watched_gpu {
-    int ordinal;   /* CUDA's number */
-    char name[96]; /* "NVIDIA H200" */
-    char bus[16];  /* "0000:3b:00.0" */
+    int ordinal;        /* CUDA's number */
+    char name[96];      /* "NVIDIA H200" */
+    char bus[16];       /* "0000:3b:00.0" */
+    gw_gpu_names names; /* set by the watch */
     gw_gpu_reading reading;
     uint64_t xids; /* errors that the driver reported */
     uint32_t last_xid;

@@ -14,6 +14,8 @@ enum {
     ECC_UNCORRECTED = 1,
     ECC_SINCE_DRIVER = 0,
     P2P_OK = 0,
+    CLOCK_SM = 1,
+    CLOCK_MEMORY = 2,
 };
 
 struct gw_nvml {
@@ -51,6 +53,10 @@ static const gw_library_function functions[] = {
     MAYBE(energy, nvmlDeviceGetTotalEnergyConsumption),
     MAYBE(processes, nvmlDeviceGetComputeRunningProcesses_v3),
     MAYBE(mig_mode, nvmlDeviceGetMigMode),
+    MAYBE(clock, nvmlDeviceGetClockInfo),
+    MAYBE(uuid, nvmlDeviceGetUUID),
+    MAYBE(index, nvmlDeviceGetIndex),
+    MAYBE(minor, nvmlDeviceGetMinorNumber),
 };
 
 bool gw_nvml_load(gw_nvml_api *api, gw_err *err) {
@@ -153,6 +159,25 @@ static void read_energy(gw_nvml *n, gw_nvml_device *device, gw_gpu_reading *r) {
         r->processes[i] = list[i].pid;
 }
 
+void gw_nvml_identify(gw_nvml *n, uint32_t index, gw_gpu_names *names) {
+    gw_nvml_device *device = n->devices[index];
+    unsigned number;
+    *names = (gw_gpu_names){.index = -1, .minor = -1};
+    if (device == NULL) return;
+    if (ASK(n, uuid, device, names->uuid, sizeof names->uuid) != GW_NVML_SUCCESS) names->uuid[0] = '\0';
+    if (ASK(n, index, device, &number) == GW_NVML_SUCCESS) names->index = (int)number;
+    if (ASK(n, minor, device, &number) == GW_NVML_SUCCESS) names->minor = (int)number;
+}
+
+static void read_clocks(gw_nvml *n, gw_nvml_device *device, gw_gpu_reading *r) {
+    unsigned sm = 0, memory = 0;
+    if (ASK(n, clock, device, CLOCK_SM, &sm) != GW_NVML_SUCCESS ||
+        !note(r, ASK(n, clock, device, CLOCK_MEMORY, &memory), GW_GPU_CLOCKS))
+        return;
+    r->sm_clock_mhz = sm;
+    r->memory_clock_mhz = memory;
+}
+
 void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
     gw_nvml_device *device = n->devices[index];
     gw_nvml_utilisation utilisation = {0};
@@ -181,6 +206,7 @@ void gw_nvml_read(gw_nvml *n, uint32_t index, gw_gpu_reading *r) {
         r->ecc_uncorrected = uncorrected;
     }
     if (note(r, ASK(n, throttle, device, &throttle), GW_GPU_THROTTLE)) r->throttle = throttle;
+    read_clocks(n, device, r);
     read_energy(n, device, r);
 }
 

@@ -63,6 +63,10 @@ typedef struct gw_nvml_api {
     /* The count is the room of the array before the call, and the number of processes after it. */
     int (*processes)(gw_nvml_device *device, unsigned *count, gw_nvml_process *list);
     int (*mig_mode)(gw_nvml_device *device, unsigned *now, unsigned *pending);
+    int (*clock)(gw_nvml_device *device, int which, unsigned *megahertz);
+    int (*uuid)(gw_nvml_device *device, char *text, unsigned size);
+    int (*index)(gw_nvml_device *device, unsigned *index);
+    int (*minor)(gw_nvml_device *device, unsigned *minor);
 } gw_nvml_api;
 
 /* Opens libnvidia-ml.so.1. Fails with GW_E_UNSUPPORTED and a text that says what is missing and where it
@@ -77,6 +81,8 @@ typedef struct gw_nvml gw_nvml;
  * Only one thread at a time may call the functions below; calls may take milliseconds. */
 gw_nvml *gw_nvml_open(const gw_nvml_api *api, const char *const *buses, uint32_t count, gw_err *err);
 void gw_nvml_close(gw_nvml *nvml); /* NULL is allowed */
+/* Reads what other programs call GPU `index` of the list. */
+void gw_nvml_identify(gw_nvml *nvml, uint32_t index, gw_gpu_names *names);
 /* Reads the current figures of GPU `index` of the list. */
 void gw_nvml_read(gw_nvml *nvml, uint32_t index, gw_gpu_reading *reading);
 /* Takes the next Xid reported since gw_nvml_open; false = there is none. */
