@@ -27,7 +27,7 @@ typedef struct option {
 static const option examples[] = {
     {"listen", "127.0.0.1:0"},
     {"advertise", "h:1"},
-    {"join", "a:1,[::1]:2"},
+    {"join", "a:1,[::1]:2,dns:b.c:3,dns:d"},
     {"name", "node7"},
     {"key", "cluster.key"},
     {"peers", "3"},

@@ -19,6 +19,7 @@ enum { NAMES = 2, PAUSES = 64 }; /* the names a.test and b.test */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the variables below */
 static struct {
     gw_addr leads[3]; /* port 0: the name leads nowhere */
+    uint32_t crowd;   /* it leads to so many addresses instead */
     sem_t asked, may_answer;
 } names[NAMES];
 static uint64_t pauses[PAUSES]; /* in seconds, of all threads in order */
@@ -42,6 +43,9 @@ bool __wrap_gw_address_resolve(const char *text, gw_addr *addrs, size_t capacity
     pthread_mutex_lock(&lock);
     for (*count = 0; *count < 3 && *count < capacity && names[which].leads[*count].port != 0; ++*count)
         addrs[*count] = names[which].leads[*count];
+    for (; *count < names[which].crowd && *count < capacity; ++*count)
+        addrs[*count] =
+            (gw_addr){.family = 4, .ip = {10, 1, (uint8_t)(*count >> 8), (uint8_t)*count}, .port = 7};
     pthread_mutex_unlock(&lock);
     return *count > 0 || gw_fail(err, GW_E_NOTFOUND, "nobody knows it");
 }
@@ -245,6 +249,59 @@ Test(seeds, a_name_that_leads_somewhere_is_asked_for_ever_more_seldom) {
     look_up(0, 8);
     static const uint64_t expected[] = {1, 2, 4, 8, 16, 32, 60, 60};
     for (int i = 0; i < 8; i++) cr_expect_eq(pauses[i], expected[i], "%d: %lu s", i, pauses[i]);
+    close_seeds(seeds);
+}
+
+/* What a service leads to at first may be this peer alone, and later peers come and go. */
+Test(seeds, the_name_of_a_service_is_asked_for_often_whatever_it_leads_to) {
+    char *list[] = {(char[]){"dns:a.test:7"}};
+    gw_seeds *seeds = open_seeds(list, 1, 5 * SECOND);
+    lead(0, "1");
+    look_up(0, 12);
+    static const uint64_t expected[] = {1, 1, 1, 1, 1, 1, 2, 4, 8, 10, 10, 10};
+    for (int i = 0; i < 12; i++) cr_expect_eq(pauses[i], expected[i], "%d: %lu s", i, pauses[i]);
+    expect_told(1, "1");
+    expect_line(1, "--join dns:a.test:7 leads to 1 address now: 1 new, 0 gone");
+    lead(0, "123");
+    look_up(0, 1);
+    expect_told(2, "123");
+    expect_line(2, "leads to 3 addresses now: 2 new, 0 gone");
+    lead(0, "324");
+    look_up(0, 2);
+    expect_told(3, "324");
+    expect_line(3, "leads to 3 addresses now: 1 new, 1 gone");
+    lead(0, "");
+    look_up(0, 3);
+    expect_told(3, "324");
+    expect_line(4, "--join dns:a.test:7: nobody knows it; its last addresses stay valid");
+    lead(0, "324");
+    look_up(0, 1);
+    expect_told(3, "324");
+    expect_line(5, "leads to 3 addresses now: 0 new, 0 gone");
+    close_seeds(seeds);
+}
+
+/* There is room for 64 addresses. If these were always the same ones, peers of another rack might stay unknown. */
+Test(seeds, of_a_service_with_too_many_addresses_each_is_told_sooner_or_later) {
+    enum { CROWD = 200, LOOK_UPS = 80 };
+    char *list[] = {(char[]){"dns:a.test:7"}};
+    gw_seeds *seeds = open_seeds(list, 1, 0);
+    bool seen[CROWD] = {false};
+    names[0].crowd = CROWD;
+    for (uint32_t i = 0; i < LOOK_UPS; i++) {
+        look_up(0, 1);
+        pthread_mutex_lock(&lock);
+        cr_assert_eq(told_times, i + 1);
+        cr_assert_eq(told_count, GW_MAX_SEEDS);
+        for (uint32_t k = 0; k < told_count; k++) {
+            cr_assert_lt(told[k].ip[3], CROWD);
+            for (uint32_t m = 0; m < k; m++) cr_assert_not(gw_addr_equal(&told[k], &told[m]));
+            seen[told[k].ip[3]] = true;
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    for (uint32_t i = 0; i < CROWD; i++) cr_expect(seen[i], "%u", i); /* one in 10^11 runs fails */
+    expect_line(1, "leads to 200 addresses: each time it is looked up, 64 of them are asked");
     close_seeds(seeds);
 }
 

@@ -42,6 +42,30 @@ Test(options, a_seed_for_which_there_is_no_memory_is_refused) {
     gw_run_options_free(&options);
 }
 
+Test(options, a_service_is_a_seed_with_a_port_of_its_own_or_the_usual_one) {
+    gw_run_options options;
+    gw_err err;
+    cr_assert(parse(&options, "--join",
+                    "dns:godwit.default.svc,dns:peers.example.org.:7000,dns:7117,10.0.0.1:7", &err),
+              "%s", err.text);
+    static const char *const seeds[] = {"dns:godwit.default.svc:7117", "dns:peers.example.org.:7000",
+                                        "dns:7117", "10.0.0.1:7"};
+    cr_assert_eq(options.seed_count, 4);
+    for (int i = 0; i < 4; i++) {
+        cr_expect_str_eq(options.seeds[i], seeds[i]);
+        cr_expect_eq(gw_seed_is_followed(seeds[i]), i < 2, "%s", seeds[i]);
+    }
+    gw_run_options_free(&options);
+    static const char *const refused[] = {
+        "dns:",        "dns::7117", "dns:10.0.0.1",    "dns:10.0.0.1:7117", "dns:[::1]:7117",
+        "dns:::1",     "dns:a b",   "dns:a:b",         "dns:a:0",           "dns:a:",
+        "dns:a:70000", "dns:a/b",   "dns:\u00e4.test", "dns:a:1:2",         "dns:-x\n:7117"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        cr_expect_not(parse(&options, "--join", refused[i], &err), "%s", refused[i]);
+        cr_expect_not_null(strstr(err.text, "--join"), "%s", err.text);
+    }
+}
+
 /* The job's id is the hash of these lines, which are the same in other versions. */
 Test(options, the_identity_has_the_lines_that_it_always_had) {
     gw_run_options options;

@@ -325,9 +325,11 @@ static bool open_reach(gw_node *node, gw_err *err) {
                               .context = node};
     gw_addr seeds[GW_MAX_SEEDS], one[GW_MAX_SEEDS];
     uint32_t count = gw_seeds_known(options->seeds, options->seed_count, seeds);
-    for (uint32_t i = 0; i < options->seed_count && reach.unresolved == NULL; i++) {
+    for (uint32_t i = 0; i < options->seed_count; i++) {
         const char *seed = options->seeds[i];
-        if (gw_seeds_known(&options->seeds[i], 1, one) == 0 && strncmp(seed, "localhost", 9) != 0)
+        reach.followed |= gw_seed_is_followed(seed);
+        if (reach.unresolved == NULL && gw_seeds_known(&options->seeds[i], 1, one) == 0 &&
+            strncmp(seed, "localhost", 9) != 0)
             reach.unresolved = seed;
     }
     node->reach = gw_reach_open(&reach, seeds, count, err);

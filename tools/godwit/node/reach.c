@@ -301,9 +301,10 @@ static void log_with_others(gw_reach *reach, const seed *first, uint64_t now_ns)
     }
     if (count > SHOWN_SEEDS)
         snprintf(seeds + length, sizeof seeds - length, " and %u more", count - SHOWN_SEEDS);
-    /* That one seed leads to this peer is as it should be, where there are others. */
+    /* That one seed leads to this peer is as it should be, where there are others, or will be. */
     snprintf(all, sizeof all, "%s %s", count > 1 ? "each of the seeds" : "the seed", seeds);
-    if (found != SELF || count == reach->count) log_finding(found, all, first, reach->options.listen.port);
+    if (found != SELF || (count == reach->count && !reach->options.followed))
+        log_finding(found, all, first, reach->options.listen.port);
 }
 
 static void report_unlinked(const gw_reach *reach, seed *s, uint64_t now_ns) {

@@ -36,6 +36,8 @@ typedef struct gw_reach_options {
     bool has_key;            /* a key is in use */
     /* a name of --join that is not resolved yet, and is none of loopback's; NULL: there is none */
     const char *unresolved;
+    /* a name of --join is that of a service, which may lead to this peer alone before others are there */
+    bool followed;
     uint32_t time_scale_percent;
     /* Finds the first living peer from *index on to which there is no link, though gossip hears it; then it
      * fills in the id and the address and sets *index behind it. False: there is none. */

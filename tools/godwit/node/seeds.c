@@ -5,22 +5,28 @@
 #include "core/os/clock.h"
 #include "core/os/condition.h"
 #include "net/loop/address.h"
+#include "tools/godwit/options/options.h"
 
 #include <pthread.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND_NS     UINT64_C(1000000000)
-#define LAST_PAUSE_NS (60 * SECOND_NS)
+#define SECOND_NS              UINT64_C(1000000000)
+#define LAST_PAUSE_NS          (60 * SECOND_NS)
+#define LAST_FOLLOWED_PAUSE_NS (10 * SECOND_NS)
 /* A name that has led somewhere must fail so often in a row before the log reports it: a resolver may be
  * down for a while. */
 enum { FAILURES_LOGGED = 3 };
+enum { FOUND_MOST = 512 }; /* addresses of one name; a flock has 256 members at most */
 
 typedef struct seed {
     gw_seeds *of;
-    char *text;        /* HOST:PORT */
-    bool is_name;      /* it must be looked up */
+    char *text;        /* HOST:PORT, or dns:NAME:PORT */
+    const char *name;  /* what is looked up, a part of `text`; NULL = it is an address */
+    bool followed;     /* the name is a service's */
+    bool crowded;      /* it has led to more addresses than there is room for */
     uint32_t failures; /* look-ups that failed in a row */
     uint32_t count;    /* of addresses that it leads to */
     gw_addr addrs[GW_MAX_SEEDS];
@@ -59,6 +65,11 @@ static bool failure_was_logged(const seed *s) {
     return s->failures >= (s->count == 0 ? 1 : FAILURES_LOGGED);
 }
 
+static void log_followed(const seed *s, uint32_t common, uint32_t count) {
+    gw_log(GW_INFO, "node", "--join %s leads to %u address%s now: %u new, %u gone", s->text, count,
+           count == 1 ? "" : "es", count - common, s->count - common);
+}
+
 static void log_found(const seed *s, bool moved) {
     char text[GW_ADDR_TEXT];
     gw_log(GW_INFO, "node", "--join %s %s %s%s", s->text,
@@ -72,10 +83,11 @@ static bool take(seed *s, const gw_addr *addrs, uint32_t count) {
     uint32_t common = in_common(s, addrs, count);
     bool same = common == count && common == s->count, moved = s->count > 0 && common == 0;
     bool again = failure_was_logged(s);
+    if (s->followed && (again || !same) && !s->crowded) log_followed(s, common, count);
     s->failures = 0;
     s->count = count;
     memcpy(s->addrs, addrs, count * sizeof *addrs);
-    if (moved || again) log_found(s, moved);
+    if (!s->followed && (moved || again)) log_found(s, moved);
     return !same;
 }
 
@@ -98,15 +110,36 @@ static void report_all(const gw_seeds *s) {
 
 /* The threads, one for each name. */
 
+/* Leaves as many addresses of a service as there is room for, chosen by chance. The resolver sorts them by
+ * how near they are to this host: the first ones alone might be those of one rack, whose peers would never
+ * hear of another. */
+static size_t leave_some(seed *s, gw_addr *found, size_t count) {
+    bool crowded = count > GW_MAX_SEEDS;
+    if (crowded && !s->crowded)
+        gw_log(GW_INFO, "node",
+               "--join %s leads to %zu addresses: each time it is looked up, %d of them are asked", s->text,
+               count, GW_MAX_SEEDS);
+    s->crowded = crowded;
+    if (!crowded) return count;
+    for (uint32_t i = 0; i < GW_MAX_SEEDS; i++) {
+        size_t chosen = i + randombytes_uniform((uint32_t)(count - i));
+        gw_addr one = found[chosen];
+        found[chosen] = found[i];
+        found[i] = one;
+    }
+    return GW_MAX_SEEDS;
+}
+
 /* Looks a name up. Called with the lock held, which is released while the resolver is asked. */
 static void look_up(seed *s) {
-    gw_addr found[GW_MAX_SEEDS];
+    gw_addr found[FOUND_MOST];
     size_t count = 0;
     gw_err why;
     pthread_mutex_unlock(&s->of->lock);
-    bool good = gw_address_resolve(s->text, found, GW_MAX_SEEDS, &count, &why);
+    bool good = gw_address_resolve(s->name, found, s->followed ? FOUND_MOST : GW_MAX_SEEDS, &count, &why);
     pthread_mutex_lock(&s->of->lock);
     if (s->of->closed) return;
+    if (good) count = leave_some(s, found, count);
     if (!good)
         take_failure(s, &why);
     else if (take(s, found, (uint32_t)count))
@@ -132,8 +165,9 @@ static void *run(void *context) {
     for (uint64_t pause_ns = SECOND_NS; !s->closed;) {
         look_up(name);
         uint64_t now_ns = gw_now_ns(), end_ns = now_ns + pause_ns;
-        if (name->count > 0 || now_ns >= s->waited_until_ns) pause_ns *= 2;
-        if (pause_ns > LAST_PAUSE_NS) pause_ns = LAST_PAUSE_NS;
+        const uint64_t last_ns = name->followed ? LAST_FOLLOWED_PAUSE_NS : LAST_PAUSE_NS;
+        if ((name->count > 0 && !name->followed) || now_ns >= s->waited_until_ns) pause_ns *= 2;
+        if (pause_ns > last_ns) pause_ns = last_ns;
         while (!s->closed && gw_cond_wait_until(&s->changed, &s->lock, end_ns)) continue;
     }
     drop_owner(s);
@@ -148,8 +182,10 @@ static bool copy(gw_seeds *s, char *const *seeds, uint32_t count, gw_err *err) {
         one->of = s;
         one->text = strdup(seeds[s->count]);
         if (one->text == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the names of --join");
-        one->is_name = !gw_address_literal(one->text, &one->addrs[0]);
-        one->count = !one->is_name;
+        size_t prefix = strlen(GW_FOLLOWED_SEED);
+        one->followed = gw_seed_is_followed(one->text);
+        one->count = !one->followed && gw_address_literal(one->text, &one->addrs[0]);
+        if (one->count == 0) one->name = one->text + (one->followed ? prefix : 0);
     }
     return true;
 }
@@ -160,7 +196,7 @@ static bool start_threads(gw_seeds *s, gw_err *err) {
     pthread_mutex_lock(&s->lock);
     for (uint32_t i = 0; i < s->count && failure == 0; i++) {
         pthread_t thread;
-        if (!s->list[i].is_name) continue;
+        if (s->list[i].name == NULL) continue;
         failure = pthread_create(&thread, NULL, run, &s->list[i]);
         if (failure != 0) break;
         pthread_detach(thread);

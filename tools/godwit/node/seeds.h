@@ -1,8 +1,13 @@
 /* The addresses of the seeds of --join. A name may get an address later, and another one after weeks:
- * therefore each name is looked up by a thread of its own, because a resolver may take half a minute for
- * one: at once, and then again and again, each second while the peer waits for its seeds, less and less
- * often later, and each minute in the end. While the resolver fails, the last addresses of a name stay
- * valid.
+ * therefore each name is looked up by a thread of its own, because a resolver may take half a minute for one:
+ * at once, and then again and again, each second while the peer waits for its seeds, less and less often
+ * later, and each minute in the end. While the resolver fails, the last addresses of a name stay valid.
+ *
+ * The name of a service (dns:NAME:PORT) leads to many peers, which come and go, and among which this peer is
+ * itself. What it leads to at first may be this peer alone, so that it is looked up each second while the
+ * peer waits for its seeds, whatever was found, and each ten seconds in the end. Where it has more addresses
+ * than there is room for, each look-up takes others of them, chosen by chance, so that no part of the service
+ * stays unknown to another.
  *
  * Threads: one, except for the callback. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_SEEDS_H
@@ -18,7 +23,7 @@ typedef struct gw_seeds gw_seeds;
  * seeds. */
 typedef void gw_seeds_found(void *context, const gw_addr *addrs, uint32_t count);
 
-/* The addresses that need no look-up, of `count` well-formed HOST:PORT; returns their number. */
+/* The addresses that need no look-up, of `count` well-formed seeds; returns their number. */
 uint32_t gw_seeds_known(char *const *seeds, uint32_t count, gw_addr addrs[GW_MAX_SEEDS]);
 
 /* Starts the look-ups of at most GW_MAX_SEEDS (checked) seeds, which are copied. `wait_ns`: for how long

@@ -203,6 +203,51 @@ static bool take_slurm(const char *text, gw_run_options *options, gw_err *err) {
                    text);
 }
 
+/* Checks what follows "dns:", the name of a service with or without a port, and writes it out with its
+ * port. */
+static bool take_followed(const option_row *option, const char *seed, const char *name, char **copy,
+                          gw_err *err) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    const char *colon = strchr(name, ':');
+    gw_addr literal;
+    if (asprintf(copy, GW_FOLLOWED_SEED "%s%s", name, colon == NULL ? ":" GW_DEFAULT_PORT : "") < 0) {
+        *copy = NULL;
+        return gw_fail(err, GW_E_NOMEM, "--%s: out of memory", option->name);
+    }
+    const char *address = *copy + strlen(GW_FOLLOWED_SEED);
+    size_t length = strspn(name, letters);
+    bool is_name =
+        length > 0 && name[length] == (colon != NULL ? ':' : '\0') && !gw_address_literal(address, &literal);
+    if (is_name) return check_reachable(option, address, "the port that the service's peers listen on", err);
+    return gw_fail(
+        err, GW_E_USAGE,
+        "--%s: '%s': behind 'dns:' stands the name of a service, such as dns:godwit.default.svc or "
+        "dns:peers.example.org:7117; an address is given without 'dns:'",
+        option->name, seed);
+}
+
+bool gw_seed_is_followed(const char *seed) {
+    size_t prefix = strlen(GW_FOLLOWED_SEED);
+    if (strncmp(seed, GW_FOLLOWED_SEED, prefix) != 0) return false;
+    const char *name = seed + prefix;
+    return *name == '\0' || name[strspn(name, "0123456789")] != '\0';
+}
+
+/* Appends a seed: HOST:PORT, or dns:NAME[:PORT]. */
+static bool take_seed(const option_row *option, const char *seed, gw_run_options *options, gw_err *err) {
+    char *copy = NULL;
+    bool followed = gw_seed_is_followed(seed);
+    bool good = followed ? take_followed(option, seed, seed + strlen(GW_FOLLOWED_SEED), &copy, err)
+                         : check_reachable(option, seed, "the port that the peer listens on", err);
+    if (good && !followed && (copy = strdup(seed)) == NULL)
+        good = gw_fail(err, GW_E_NOMEM, "--%s: out of memory", option->name);
+    if (good)
+        options->seeds[options->seed_count++] = copy;
+    else
+        free(copy);
+    return good;
+}
+
 static bool take_join(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     char *list = strdup(text), *rest = NULL;
     bool good = list != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
@@ -210,15 +255,12 @@ static bool take_join(const option_row *option, const char *text, gw_run_options
         good = gw_fail(err, GW_E_USAGE, "--join: '%s' names no peer", text);
     for (char *seed = good ? strtok_r(list, ",", &rest) : NULL; good && seed != NULL;
          seed = strtok_r(NULL, ",", &rest)) {
-        if (strcmp(seed, "slurm") == 0 || strncmp(seed, "slurm:", 6) == 0) {
+        if (strcmp(seed, "slurm") == 0 || strncmp(seed, "slurm:", 6) == 0)
             good = take_slurm(seed + 5, options, err);
-        } else if (options->seed_count == GW_MAX_SEEDS) {
+        else if (options->seed_count == GW_MAX_SEEDS)
             good = gw_fail(err, GW_E_USAGE, "--join: more than %d addresses", GW_MAX_SEEDS);
-        } else if ((good = check_reachable(option, seed, "the port that the peer listens on", err))) {
-            char *copy = strdup(seed);
-            if (copy != NULL) options->seeds[options->seed_count++] = copy;
-            good = copy != NULL || gw_fail(err, GW_E_NOMEM, "--join: out of memory");
-        }
+        else
+            good = take_seed(option, seed, options, err);
     }
     free(list);
     return good;
@@ -373,16 +415,17 @@ static const option_row options_of_run[] = {
     {"dir", "DIR", GW_DEFAULT_DIR, NULL,
      "The directory of this peer's identity and checkpoints; each running peer needs one of its own", PEERS,
      take_name, FIELD(dir)},
-    {"listen", "HOST:PORT", NULL, GW_DEFAULT_LISTEN "; with --key all addresses, port 7117",
+    {"listen", "HOST:PORT", NULL, GW_DEFAULT_LISTEN "; with --key all addresses, port " GW_DEFAULT_PORT,
      "The address this peer listens on, TCP and UDP; port 0 takes any free one", PEERS, take_address,
      FIELD(listen)},
     {"advertise", "HOST:PORT", NULL, NULL,
      "The address that other peers connect to, where it differs from the one listened on", PEERS,
      take_advertise, FIELD(advertise)},
     {"join", "HOST:PORT[,...]", NULL, NULL,
-     "The peers to ask first (seeds); they may start later; slurm stands for the other tasks of a job of "
-     "Slurm, and "
-     "slurm:JOBID for those of another job, too",
+     "The peers to ask first (seeds); they may start later. dns:NAME[:PORT] follows all addresses of a "
+     "service's name; slurm stands for the other tasks of a job of Slurm, and slurm:JOBID for those of "
+     "another "
+     "job, too",
      PEERS, take_join, FIELD(seeds)},
     {"name", "NAME", NULL, "the host's name, up to its first dot",
      "What this peer is called in texts for people, beside its id; of no other effect", PEERS, take_peer_name,
