@@ -80,16 +80,24 @@ static bool check_access(int fd, const char *path, gw_private_kind kind, gw_err 
     return kind == GW_PRIVATE_OWN ? mend_own(fd, &stat, path, err) : check_given(&stat, path, err);
 }
 
+static bool fail_to_open(const char *path, gw_private_kind kind, int failure, gw_err *err) {
+    if (failure == EACCES && kind == GW_PRIVATE_GIVEN)
+        return gw_fail(
+            err, GW_E_DENIED,
+            "cannot open %s: Permission denied. This process is of user %u and group %u: give the file to "
+            "that user (mode 0400) or to a group of the process (mode 0440; in Kubernetes fsGroup)",
+            path, (unsigned)geteuid(), (unsigned)getegid());
+    gw_fail_errno(err, failure, "cannot open %s", path);
+    if (failure == ENOENT) err->code = GW_E_NOTFOUND;
+    return false;
+}
+
 bool gw_private_file_read(gw_io *io, const char *path, gw_private_kind kind, char *text, size_t capacity,
                           gw_err *err) {
     GW_ASSERT(capacity > 1);
     if (!fits(path, err)) return false;
     int fd = io->open(io, path, O_RDONLY | O_NONBLOCK, 0); /* O_NONBLOCK: opening a FIFO does not hang */
-    if (fd < 0) {
-        gw_fail_errno(err, errno, "cannot open %s", path);
-        if (errno == ENOENT) err->code = GW_E_NOTFOUND;
-        return false;
-    }
+    if (fd < 0) return fail_to_open(path, kind, errno, err);
     size_t length = 0;
     bool good =
         check_access(fd, path, kind, err) && gw_durable_read_fd(io, fd, path, text, capacity, &length, err);

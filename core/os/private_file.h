@@ -22,8 +22,8 @@ typedef enum gw_private_kind {
 } gw_private_kind;
 
 /* Reads a whole file of fewer than `capacity` bytes into `text` and terminates it. Fails with GW_E_NOTFOUND
- * if it does not exist, GW_E_DENIED if somebody has access who should not, GW_E_INVALID if it is not a
- * regular file, is too long or contains a NUL byte, and GW_E_IO. */
+ * if it does not exist, GW_E_DENIED if somebody has access who should not or this process has none to a given
+ * file, GW_E_INVALID if it is not a regular file, is too long or contains a NUL byte, and GW_E_IO. */
 bool gw_private_file_read(gw_io *io, const char *path, gw_private_kind kind, char *text, size_t capacity,
                           gw_err *err);
 

@@ -1,3 +1,4 @@
+#include "core/os/first_process.h"
 #include "kernels/device/class.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/text/commit.h"
@@ -110,6 +111,8 @@ static void check_stdout(void) {
 }
 
 int main(int argc, char **argv) {
+    int code;
+    if (gw_first_process(&code)) return code;
     occupy_descriptors();
     signal(SIGXFSZ, SIG_IGN); /* a file size limit is reported as an error, like a full disk */
     atexit(check_stdout);

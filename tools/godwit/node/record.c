@@ -38,8 +38,11 @@ bool gw_recorder_open_claims(gw_recorder *recorder, const gw_peer_id *self, uint
                                              gw_memory_kills(), deaths, count, err);
     if (recorder->claims == NULL && err->code == GW_E_DENIED) return false;
     if (recorder->claims == NULL)
-        gw_log(GW_WARN, "node", "a shard that kills this process will not be known after a restart: %s",
-               err->text);
+        gw_log(
+            GW_WARN, "node",
+            "a shard that kills this process will not be known after a restart: %s (give a container a file "
+            "system in memory at " GW_CLAIM_JOURNAL_FOLDER ")",
+            err->text);
     gw_claim_journal_sweep(GW_CLAIM_JOURNAL_FOLDER, gw_memory_kills());
     return true;
 }
