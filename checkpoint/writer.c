@@ -6,6 +6,7 @@
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "core/os/priority.h"
+#include "core/os/trace.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -107,8 +108,10 @@ static bool stage_one(gw_ckpt_writer *writer) {
     const gw_ckpt_request *request = &job->request;
     uint32_t index = request->indices[at];
     gw_err err;
+    uint64_t began_ns = gw_trace_begin();
     bool copied = request->read(request->read_context, gw_chunk_offset(index), buffer,
                                 gw_chunk_length(request->state_bytes, index), &err);
+    gw_trace_end(GW_TRACE_STAGE, began_ns, index, job->tag, 0);
     pthread_mutex_lock(&writer->lock);
     job->copying--;
     if (copied && !job->dead)
@@ -136,11 +139,12 @@ typedef struct batch {
 static bool store_batch(gw_ckpt_writer *writer, uint64_t tag, batch *b, gw_err *err) {
     if (writer->store == NULL)
         return gw_fail(err, GW_E_UNSUPPORTED, "checkpoint/writer: this peer has no usable state directory");
-    uint64_t began = gw_now_ns() / 1000;
+    uint64_t began_ns = gw_trace_begin(), began = gw_now_ns() / 1000;
     bool done = gw_store_put(writer->store, tag, b->items, b->count, err);
     b->write_us = gw_now_ns() / 1000 - began;
     for (uint32_t i = 0; done && i < b->count; i++)
         if (b->items[i].written) b->written_bytes += b->items[i].length;
+    gw_trace_end(GW_TRACE_WRITE, began_ns, b->count, b->written_bytes, 0);
     return done;
 }
 
@@ -150,7 +154,7 @@ static void unpin_batch(gw_ckpt_writer *writer, uint64_t tag, const batch *b) {
 }
 
 static void hash_batch(batch *b) {
-    uint64_t began = gw_now_ns() / 1000;
+    uint64_t began_ns = gw_trace_begin(), began = gw_now_ns() / 1000;
     gw_hash_input inputs[GW_STORE_BATCH];
     for (uint32_t i = 0; i < b->count; i++) {
         inputs[i] = (gw_hash_input){b->items[i].bytes, b->items[i].length, &b->items[i].name};
@@ -158,6 +162,7 @@ static void hash_batch(batch *b) {
     }
     gw_multi_hash(inputs, b->count);
     b->hash_us = gw_now_ns() / 1000 - began;
+    gw_trace_end(GW_TRACE_HASH, began_ns, b->count, b->bytes, 0);
 }
 
 static void account(gw_ckpt_writer *writer, ckpt_job *job, const batch *b) {
@@ -222,17 +227,19 @@ static bool retain(gw_store *store, const ckpt_job *job, gw_err *err) {
 
 static void work_on_files(gw_ckpt_writer *writer, ckpt_job *job) {
     gw_err err;
-    bool done;
+    bool done, manifest = job->kind == GW_CKPT_MANIFEST;
     pthread_mutex_unlock(&writer->lock);
+    uint64_t began_ns = gw_trace_begin();
     if (writer->store == NULL)
         done = gw_fail(&err, GW_E_UNSUPPORTED, "checkpoint/writer: this peer has no usable state directory");
-    else if (job->kind == GW_CKPT_MANIFEST)
+    else if (manifest)
         done = gw_catalog_save(gw_store_io(writer->store), gw_store_dir(writer->store), job->payload,
                                job->length, &err);
     else
         done = retain(writer->store, job, &err);
+    gw_trace_end(manifest ? GW_TRACE_MANIFEST : GW_TRACE_RETAIN, began_ns, 0, manifest ? job->length : 0, 0);
     pthread_mutex_lock(&writer->lock);
-    if (done && job->kind == GW_CKPT_MANIFEST) job->bytes = job->written_bytes = job->length;
+    if (done && manifest) job->bytes = job->written_bytes = job->length;
     if (!done) kill_job(writer, job, &err);
 }
 

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/clock.h"
+#include "core/os/trace.h"
 #include "net/collective/part.h"
 #include "net/collective/reduce.h"
 
@@ -119,8 +120,22 @@ static bool is_unchanged(gw_collective_rail *rail, const gw_part *part, const gw
     return false;
 }
 
+/* Records that all members have entered a part. Of recursive doubling that is known at its end only. */
+static void trace_entered(gw_part *part) {
+    if (part->traced || !part->all_entered || part->ops != &gw_ring_ops) return;
+    part->traced = true;
+    gw_trace_end(GW_TRACE_ENTER, part->opened_ns, 0, part->call->is.tag.step, 0);
+}
+
+static void trace_part(const gw_part *part) {
+    const gw_collective_tag *tag = &part->call->is.tag;
+    gw_trace_end(GW_TRACE_PART, part->opened_ns, (uint32_t)(part->sent_bytes >> 10), tag->step,
+                 part->rail << 3 | (tag->bucket & 3) << 1 | (part->ops == &gw_ring_ops));
+}
+
 static void end_part(gw_collective_rail *rail, gw_part *part) {
     gw_collective *collective = rail->collective;
+    trace_part(part);
     part->ops->close(part);
     pthread_mutex_lock(&collective->lock);
     GW_ASSERT(part->call->parts_left > 0);
@@ -269,6 +284,9 @@ static gw_arrival on_arrive(void *context, gw_rail_peer *peer, gw_rail_message *
     if (arrival == GW_ARRIVAL_LAND) {
         peer->state = part;
         part->received_bytes += message->bytes;
+        part->landing_index = header.index;
+        part->landing_bytes = message->bytes;
+        part->arrived_ns = gw_trace_begin();
     }
     return arrival;
 }
@@ -294,6 +312,9 @@ static void on_landed(void *context, gw_rail_peer *peer) {
     rail->progress_ns = gw_now_ns();
     bool blocked = !part->tx_done, waiting = !part->all_entered;
     part->ops->landed(part, peer);
+    if (part->landing_bytes > 0)
+        gw_trace_end(GW_TRACE_HOP, part->arrived_ns, part->landing_index, part->landing_bytes, 0);
+    trace_entered(part);
     if (!is_unchanged(rail, part, peer)) return;
     if (blocked && part->tx_done) push_all(rail);
     if (waiting && part->all_entered && !part->done) arm(rail);
@@ -353,6 +374,7 @@ static void take_inbox(gw_collective_rail *rail) {
         else
             rail->last->next = part;
         rail->last = part;
+        part->opened_ns = gw_trace_begin();
         if (atomic_load(&part->call->status) == 0) open_part(rail, part);
         part = next;
     }

@@ -94,8 +94,13 @@ struct gw_part {
     bool all_entered;         /* every member has entered, so the deadline counts */
     bool changed;             /* what has arrived last is not what its sender sent */
     bool own_changed;         /* what this member has added up has changed in its memory */
+    bool traced;              /* the trace has when all had entered */
     gw_rail_peer *sending_to; /* the receiver of the messages that were taken and are not sent yet */
     uint32_t in_flight;       /* how many messages these are */
+    /* For a trace: when the rail took the part, and when the message that is landing arrived (0 = nobody read
+     * then), with its index and bytes. */
+    uint64_t opened_ns, arrived_ns;
+    uint32_t landing_index, landing_bytes;
     /* Bytes of payload given to the rail, and received or arriving from it. */
     uint64_t sent_bytes, received_bytes;
 };

@@ -34,6 +34,7 @@ static const struct {
     {"export", (char[]){"godwit export"}, gw_export_main},
     {"generate", (char[]){"godwit generate"}, gw_generate_main},
     {"plot", (char[]){"godwit plot"}, gw_plot_main},
+    {"trace", (char[]){"godwit trace"}, gw_trace_main},
     {"devices", (char[]){"godwit devices"}, gw_devices_main},
     {"bench", (char[]){"godwit bench"}, gw_bench_main},
     {"sim", (char[]){"godwit sim"}, gw_sim_main},
@@ -58,6 +59,7 @@ static void print_help(FILE *out) {
           "  godwit export DIR --to FILE  write a trained gpt for transformers to load\n"
           "  godwit generate DIR          let a trained gpt continue a text\n"
           "  godwit plot FILE             draw the metrics of a run (run --metrics FILE)\n"
+          "  godwit trace -o FILE         record what all peers do, for ui.perfetto.dev\n"
           "  godwit devices               list GPUs and RDMA devices, and what they lack\n"
           "  godwit sim [OPTION...]       test the protocol in a simulated, failing world\n"
           "  godwit bench WHAT            measure a part: allreduce, steal, aead, ...\n"

@@ -20,6 +20,7 @@ int gw_export_main(int argc, char **argv);
 int gw_generate_main(int argc, char **argv); /* continue a text with a trained language model */
 int gw_tokenize_main(int argc, char **argv); /* turn texts into token shards to train on */
 int gw_plot_main(int argc, char **argv);     /* draw the metrics that `godwit run --metrics` wrote */
+int gw_trace_main(int argc, char **argv);    /* record what the peers do, for Perfetto */
 int gw_devices_main(int argc, char **argv);  /* list GPUs and RDMA devices, and what they lack */
 int gw_bench_main(int argc, char **argv);    /* measure parts of Godwit */
 

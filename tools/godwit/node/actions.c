@@ -2,6 +2,8 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/trace.h"
+#include "core/shard/range.h"
 #include "tools/godwit/node/inside.h"
 
 #include <inttypes.h>
@@ -16,10 +18,22 @@ typedef struct word_op {
     gw_token token;
     bool swap;
     uint64_t buffer;
+    uint64_t began_ns; /* for a trace; 0 = nobody read when it began */
+    uint32_t shards;   /* a swap takes */
 } word_op;
+
+/* A thief's look at a word, or its steal. */
+static void trace_word_op(const word_op *w, const gw_completion *completion) {
+    bool stolen = w->swap && completion->status == GW_OP_OK;
+    gw_trace_end(stolen    ? GW_TRACE_STEAL
+                 : w->swap ? GW_TRACE_MISS
+                           : GW_TRACE_LOOK_AT,
+                 w->began_ns, stolen ? w->shards : 0, gw_trace_peer(completion->peer.bytes), 0);
+}
 
 static void word_done(gw_data_op *op, const gw_completion *completion) {
     word_op *w = (word_op *)op;
+    trace_word_op(w, completion);
     gw_mail *mail = gw_mail_new(w->swap ? GW_EV_WORD_SWAPPED : GW_EV_WORD_READ, w->token);
     mail->event.peer = completion->peer;
     mail->event.word.value = completion->value;
@@ -53,7 +67,11 @@ static void start_word_op(gw_node *node, const gw_action *action) {
     *w = (word_op){.op = {.done = word_done},
                    .mail = node->mail,
                    .token = action->token,
-                   .swap = action->kind == GW_ACT_SWAP_WORD};
+                   .swap = action->kind == GW_ACT_SWAP_WORD,
+                   .began_ns = gw_trace_begin()};
+    if (w->swap)
+        w->shards = gw_word_left(gw_word_unpack(action->swap_word.expected)) -
+                    gw_word_left(gw_word_unpack(action->swap_word.desired));
     gw_op request = {
         .kind = w->swap ? GW_OP_CAS : GW_OP_READ,
         .peer = action->peer,
@@ -79,6 +97,7 @@ static void end_stealing(gw_data_links *data_links) {
 void gw_node_report_frozen(gw_node *node, gw_token token) {
     gw_frozen frozen;
     gw_workers_freeze(node->engine.workers, &frozen);
+    gw_node_trace_frozen(&node->brain.trace, node->brain.view.epoch);
     gw_mail *mail = gw_mail_new(GW_EV_FROZEN, token);
     mail->held = frozen.held;
     mail->claimed = frozen.claimed;
@@ -164,6 +183,7 @@ void gw_node_act(gw_node *node, const gw_action *action) {
     gw_workers *workers = node->engine.workers;
     gw_data_links *data_links = node->network.data_links;
     gw_progress_begin(&node->progress, action);
+    if (gw_trace_is_on()) gw_node_trace_action(&node->brain.trace, action);
     switch (action->kind) {
     case GW_ACT_DATAGRAM:
         gw_network_send_datagram(&node->network, action);

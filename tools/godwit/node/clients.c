@@ -53,7 +53,40 @@ static bool fetch_held(void *context, const gw_peer_id *peer, const gw_checkpoin
     return good;
 }
 
+/* Lists the shards that run, and the reduction. */
+static uint32_t list_open_spans(void *context, gw_trace_unended *list, uint32_t most) {
+    const gw_node_clients *clients = context;
+    uint32_t count = 0;
+    gw_running *running = malloc(most * sizeof *running);
+    if (running == NULL) return 0;
+    uint32_t shards = gw_workers_running(clients->workers, running, most - 1);
+    for (uint32_t i = 0; i < shards; i++) {
+        gw_trace_unended *one = &list[count++];
+        gw_trace_kind kind = running[i].loads ? GW_TRACE_PAYLOAD : GW_TRACE_SHARD;
+        *one = (gw_trace_unended){.record = {.begin_ns = running[i].started_ns,
+                                             .a = running[i].shard,
+                                             .b = running[i].step,
+                                             .c = GW_TRACE_SHARD_RUNS,
+                                             .kind = (uint16_t)kind}};
+        snprintf(one->thread, sizeof one->thread, "gw-worker-%u", running[i].worker);
+    }
+    free(running);
+    uint64_t since_ns = atomic_load_explicit(&clients->reduction->traced_ns, memory_order_relaxed);
+    if (since_ns == 0) return count;
+    list[count++] = (gw_trace_unended){
+        .thread = "gw-compute",
+        .record = {.begin_ns = since_ns,
+                   .b = atomic_load_explicit(&clients->reduction->traced_step, memory_order_relaxed),
+                   .kind = GW_TRACE_REDUCE}};
+    return count;
+}
+
 gw_service_world gw_node_clients_world(gw_node_clients *clients) {
-    return (gw_service_world){
-        .context = clients, .name = clients->name, .peers = list_peers, .fetch = fetch, .held = fetch_held};
+    return (gw_service_world){.context = clients,
+                              .name = clients->name,
+                              .peers = list_peers,
+                              .fetch = fetch,
+                              .held = fetch_held,
+                              .workers = clients->worker_count,
+                              .open_spans = list_open_spans};
 }

@@ -29,6 +29,7 @@
 #include "tools/godwit/node/sample.h"
 #include "tools/godwit/node/seeds.h"
 #include "tools/godwit/node/signals.h"
+#include "tools/godwit/node/trace.h"
 #include "tools/godwit/receipt/receipts.h"
 #include "tools/godwit/show/control.h"
 #include "tools/godwit/show/http.h"
@@ -48,6 +49,7 @@ typedef struct gw_node_brain {
     gw_view view;          /* the installed view */
     uint64_t step;         /* the step begun last */
     bool unfenced;         /* the fence cannot be moved: this peer is about to leave */
+    gw_node_trace trace;   /* of the actions, while somebody reads it */
     gw_token frozen_token; /* of a FREEZE that waits for the reduction's end; 0 = none */
 } gw_node_brain;
 

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/trace.h"
 #include "net/loop/own_address.h"
 #include "tools/godwit/node/inside.h"
 #include "tools/godwit/thread/crash.h"
@@ -103,6 +104,7 @@ void gw_node_deliver(void *context, gw_mail *mail) {
         return;
     }
     gw_publish_mail(&node->publisher, mail, brain->view.count);
+    if (gw_trace_is_on()) gw_node_trace_event(&brain->trace, &mail->event, brain->step);
     if (kind == GW_EV_SEEDS && node->reach)
         gw_reach_seek(node->reach, mail->event.seeds.addrs, mail->event.seeds.count);
     if (kind == GW_EV_REDUCED) atomic_store(&node->reduction.underway, false);

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/trace.h"
 #include "tools/godwit/watch/stacks.h"
 
 #include <inttypes.h>
@@ -118,14 +119,16 @@ static void log_requests_that_stand(gw_progress *progress) {
  * hangs is reported as a shard that does: the brain may have forgotten its token with the view. */
 static const struct {
     gw_event_kind ended, hangs;
+    gw_trace_kind trace;
     const char *text;
 } tasks[GW_TASKS] = {
-    [GW_TASK_COMMIT] = {GW_EV_COMMITTED, GW_EV_COMMITTED,
+    [GW_TASK_COMMIT] = {GW_EV_COMMITTED, GW_EV_COMMITTED, GW_TRACE_COMMIT,
                         "they take too long, the job's code seems to hang (--hang-timeout)"},
-    [GW_TASK_PROBE] = {GW_EV_PROBED, GW_EV_SHARD_FAILED,
+    [GW_TASK_PROBE] = {GW_EV_PROBED, GW_EV_SHARD_FAILED, GW_TRACE_PROBE,
                        "computed once more it takes too long and seems to hang (--hang-timeout)"},
-    [GW_TASK_LOOK] = {GW_EV_LOOKED, GW_EV_LOOKED, "it makes no progress and seems to hang (--hang-timeout)"},
-    [GW_TASK_APPLY] = {GW_EV_APPLIED, GW_EV_APPLIED,
+    [GW_TASK_LOOK] = {GW_EV_LOOKED, GW_EV_LOOKED, GW_TRACE_LOOK,
+                      "it makes no progress and seems to hang (--hang-timeout)"},
+    [GW_TASK_APPLY] = {GW_EV_APPLIED, GW_EV_APPLIED, GW_TRACE_APPLY,
                        "it makes no progress and seems to hang (--hang-timeout)"},
 };
 
@@ -140,7 +143,9 @@ static void run_given(void *context) {
     given *g = context;
     gw_mail *mail = gw_mail_new(tasks[g->kind].ended, g->task.token);
     gw_err err = {0};
+    uint64_t began_ns = gw_trace_begin();
     bool good = g->run(&g->task, mail, &err);
+    gw_trace_end(tasks[g->kind].trace, began_ns, g->task.shard, g->task.step, 0);
     gw_mail_outcome(mail, good ? NULL : &err);
     gw_mailbox_post(g->mail, mail);
     free(g);

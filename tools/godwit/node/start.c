@@ -429,6 +429,9 @@ static void connect_parts(gw_node *node) {
     node->clients = (gw_node_clients){.fetcher = &node->fetcher,
                                       .board = node->console->board,
                                       .name = options->name,
+                                      .workers = node->engine.workers,
+                                      .worker_count = options->workers,
+                                      .reduction = &node->reduction,
                                       .job_id = node->job.id};
     loader->engine = &node->engine;
     loader->fetcher = &node->fetcher;

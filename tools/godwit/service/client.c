@@ -232,16 +232,21 @@ static gw_client *make(const char *program, gw_err *err) {
     return NULL;
 }
 
+static bool load_key(gw_client *client, const char *key_file, gw_err *err) {
+    if (key_file == NULL || gw_keyring_load(key_file, &client->keyring, err)) return true;
+    if (err->code == GW_E_NOTFOUND) /* a new key would be of no use here */
+        gw_fail(err, GW_E_NOTFOUND, "--key: there is no file %s: give the key of the flock that is asked",
+                key_file);
+    return false;
+}
+
 gw_client *gw_client_dial(const gw_client_place *place, const char *program, gw_err *err) {
     gw_client *client = make(program, err);
     size_t count = 0;
     if (client == NULL) return NULL;
     snprintf(client->name, sizeof client->name, "%s", place->from);
     gw_cluster_id(place->cluster != NULL ? place->cluster : GW_DEFAULT_CLUSTER, &client->local.cluster);
-    bool good = (place->key_file == NULL || gw_keyring_load(place->key_file, &client->keyring, err));
-    if (!good && err->code == GW_E_NOTFOUND) /* a new key would be of no use here */
-        gw_fail(err, GW_E_NOTFOUND, "--key: there is no file %s: give the key of the flock that is asked",
-                place->key_file);
+    bool good = load_key(client, place->key_file, err);
     if (good && !gw_address_resolve(place->from, client->addrs, GW_RESOLVE_ADDRS, &count, err))
         good = gw_fail_in(err, "--from %s", place->from);
     client->addr_count = (uint32_t)count;
@@ -301,6 +306,17 @@ static bool ask_once(gw_client *client, const gw_service_request *request, gw_se
     return gw_fail(err, GW_E_PEER, "%s answers another request than the one it got", client->name);
 }
 
+/* Whether the peer has done what it was asked for; otherwise frees the answer. */
+static bool is_done(const gw_client *client, gw_service_answer *answer, gw_err *err) {
+    if (answer->outcome == GW_SERVICE_DONE) return true;
+    gw_code code = answer->outcome == GW_SERVICE_NOTFOUND      ? GW_E_NOTFOUND
+                   : answer->outcome == GW_SERVICE_UNREACHABLE ? GW_E_PEER
+                                                               : GW_E_IO;
+    gw_fail(err, code, "%s: %s", client->name, answer->why);
+    gw_service_answer_free(answer);
+    return false;
+}
+
 /* Asks, and connects again if the connection is gone. What the answer points into is valid until the next
  * call. Outcomes other than done become errors: GW_E_NOTFOUND, GW_E_PEER where another peer does not
  * answer, or GW_E_IO. *lost: the peer itself cannot be reached. */
@@ -323,13 +339,20 @@ static bool ask(gw_client *client, gw_service_request *request, gw_service_answe
     }
     if (!good) return false;
     *lost = false;
-    if (answer->outcome == GW_SERVICE_DONE) return true;
-    gw_code code = answer->outcome == GW_SERVICE_NOTFOUND      ? GW_E_NOTFOUND
-                   : answer->outcome == GW_SERVICE_UNREACHABLE ? GW_E_PEER
-                                                               : GW_E_IO;
-    gw_fail(err, code, "%s: %s", client->name, answer->why);
-    gw_service_answer_free(answer);
-    return false;
+    return is_done(client, answer, err);
+}
+
+/* Asks once, and does not connect again. */
+static bool ask_only(gw_client *client, gw_service_kind kind, gw_service_answer *answer, gw_err *err) {
+    gw_service_request request = {.kind = kind, .id = ++client->next_id};
+    bool broken;
+    if (client->stream == NULL) return gw_fail(err, GW_E_PEER, "the connection has ended");
+    if (!ask_once(client, &request, answer, &broken, err)) {
+        gw_err why = *err;
+        return gw_fail(err, why.code, "%s (a peer of an earlier build ends it, as it cannot be traced)",
+                       why.text);
+    }
+    return is_done(client, answer, err);
 }
 
 /* Manifests. */
@@ -528,4 +551,61 @@ bool gw_client_chunk(gw_client *client, const gw_manifest *manifest, uint32_t ch
     for (uint32_t i = 0; i < holders->count; i++) silent += holders->list[i].knowledge == GW_HOLDER_SILENT;
     return gw_fail(err, GW_E_NOTFOUND, "no peer that answers has chunk %u of %u of step %" PRIu64 "%s", chunk,
                    manifest->chunk_count, manifest->step, silent > 0 ? "; some peers do not answer" : "");
+}
+
+/* Tracing. */
+
+bool gw_client_members(gw_client *client, gw_members *members, gw_err *err) {
+    gw_service_answer answer;
+    *members = (gw_members){0};
+    if (!ask_only(client, GW_SERVICE_MEMBERS, &answer, err)) return false;
+    if (answer.count == 0) {
+        gw_service_answer_free(&answer);
+        return gw_fail(err, GW_E_PEER, "%s does not name itself among its peers", client->name);
+    }
+    /* The asked peer, which listens on all addresses, is where it was reached. */
+    if (gw_address_is_any(&answer.holders[0].addr) && client->addr_count > 0)
+        answer.holders[0].addr = client->addrs[0];
+    *members = (gw_members){
+        .list = answer.holders, .count = answer.count, .cluster = answer.cluster, .keyed = answer.keyed};
+    return true;
+}
+
+void gw_members_free(gw_members *members) {
+    for (uint32_t i = 0; i < members->count; i++) gw_set_free(&members->list[i].chunks);
+    free(members->list);
+    *members = (gw_members){0};
+}
+
+gw_client *gw_client_dial_member(const gw_members *members, uint32_t member, const char *key_file,
+                                 const char *program, gw_err *err) {
+    char who[GW_HOLDER_TEXT];
+    const gw_service_holder *holder = &members->list[member];
+    gw_client *client = make(program, err);
+    if (client == NULL) return NULL;
+    snprintf(client->name, sizeof client->name, "%s", gw_holder_text(holder, who));
+    client->local.cluster = members->cluster;
+    client->addrs[client->addr_count++] = holder->addr;
+    if (load_key(client, key_file, err) && connect_anywhere(client, err)) return client;
+    gw_client_close(client);
+    return NULL;
+}
+
+bool gw_client_time(gw_client *client, gw_trace_round *round, gw_err *err) {
+    gw_service_answer answer;
+    round->sent_ns = gw_now_ns();
+    if (!ask_only(client, GW_SERVICE_TIME, &answer, err)) return false;
+    round->received_ns = gw_now_ns();
+    round->peer_received_ns = answer.received_ns;
+    round->peer_sent_ns = answer.sent_ns;
+    gw_service_answer_free(&answer);
+    return true;
+}
+
+bool gw_client_trace(gw_client *client, gw_trace_batch *batch, gw_err *err) {
+    gw_service_answer answer;
+    if (!ask_only(client, GW_SERVICE_TRACE, &answer, err)) return false;
+    bool good = gw_trace_batch_decode(answer.bytes, answer.length, batch, err);
+    gw_service_answer_free(&answer);
+    return good;
 }

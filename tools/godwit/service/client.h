@@ -1,5 +1,5 @@
 /* A client of a running peer's service (tools/godwit/service/service.h): it reads checkpoints through that
- * peer, from its disk and from those of the other peers.
+ * peer, from its disk and from those of the other peers, or traces what the peer does.
  *
  * Nothing that arrives is trusted: a manifest must be the one that was asked for and match its root, a
  * chunk must have its name's hash. A connection that breaks is made again, to the same peer or, with a
@@ -10,6 +10,8 @@
 #include "checkpoint/catalog.h"
 #include "tools/godwit/service/message.h"
 #include "tools/godwit/service/place.h"
+#include "tools/godwit/trace/batch.h"
+#include "tools/godwit/trace/offset.h"
 
 typedef struct gw_client gw_client;
 
@@ -54,5 +56,30 @@ const char *gw_holder_text(const gw_service_holder *holder, char text[GW_HOLDER_
  * GW_E_NOTFOUND if no holder that answers has it. */
 bool gw_client_chunk(gw_client *client, const gw_manifest *manifest, uint32_t chunk,
                      gw_chunk_holders *holders, void *bytes, gw_err *err);
+
+/* Tracing. These requests are not repeated: where the connection ends, the peer has ended, or is of a build
+ * that does not know them. */
+
+/* The peers that are known, the asked one first, and how they are reached. */
+typedef struct gw_members {
+    gw_service_holder *list; /* GW_HOLDER_SILENT: it is gone */
+    uint32_t count;
+    gw_hash cluster;
+    bool keyed; /* they let in only who has the key of the flock */
+} gw_members;
+
+/* Asks for the members; the caller frees them. */
+bool gw_client_members(gw_client *client, gw_members *members, gw_err *err);
+void gw_members_free(gw_members *members);
+
+/* Connects to a member as gw_client_dial does, by what gw_client_members has told. `key_file` NULL: the flock
+ * has no key. The name is copied. */
+gw_client *gw_client_dial_member(const gw_members *members, uint32_t member, const char *key_file,
+                                 const char *program, gw_err *err);
+
+/* Asks for the peer's clock. */
+bool gw_client_time(gw_client *client, gw_trace_round *round, gw_err *err);
+/* Begins to trace, or brings what was recorded since the last call. The caller frees the batch. */
+bool gw_client_trace(gw_client *client, gw_trace_batch *batch, gw_err *err);
 
 #endif

@@ -77,6 +77,9 @@ size_t gw_service_request_encode(const gw_service_request *request, uint8_t byte
     put_head(&w, request->kind, request->id);
     switch (request->kind) {
     case GW_SERVICE_LIST:
+    case GW_SERVICE_MEMBERS:
+    case GW_SERVICE_TIME:
+    case GW_SERVICE_TRACE:
         break;
     case GW_SERVICE_MANIFEST:
         put_key(&w, &request->checkpoint);
@@ -104,6 +107,9 @@ bool gw_service_request_decode(const void *bytes, size_t length, gw_service_requ
     if (!get_head(&r, &request->kind, &request->id, err)) return false;
     switch (request->kind) {
     case GW_SERVICE_LIST:
+    case GW_SERVICE_MEMBERS:
+    case GW_SERVICE_TIME:
+    case GW_SERVICE_TRACE:
         break;
     case GW_SERVICE_MANIFEST:
         get_key(&r, &request->checkpoint);
@@ -141,6 +147,11 @@ static void put_holder(gw_writer *w, const gw_service_holder *holder) {
     if (holder->knowledge == GW_HOLDER_KNOWN) gw_set_put(w, &holder->chunks);
 }
 
+static void put_holders(gw_writer *w, const gw_service_answer *answer) {
+    gw_put_u16(w, (uint16_t)answer->count);
+    for (uint32_t i = 0; i < answer->count; i++) put_holder(w, &answer->holders[i]);
+}
+
 static void put_body(gw_writer *w, const gw_service_answer *answer) {
     switch (answer->kind) {
     case GW_SERVICE_LIST:
@@ -154,9 +165,18 @@ static void put_body(gw_writer *w, const gw_service_answer *answer) {
         gw_put_bytes(w, answer->bytes, answer->length);
         break;
     case GW_SERVICE_HOLDERS:
-        gw_put_u16(w, (uint16_t)answer->count);
-        for (uint32_t i = 0; i < answer->count; i++) put_holder(w, &answer->holders[i]);
+        put_holders(w, answer);
         break;
+    case GW_SERVICE_MEMBERS:
+        gw_put_hash(w, &answer->cluster);
+        gw_put_u8(w, answer->keyed);
+        put_holders(w, answer);
+        break;
+    case GW_SERVICE_TIME:
+        gw_put_u64(w, answer->received_ns);
+        gw_put_u64(w, answer->sent_ns);
+        break;
+    case GW_SERVICE_TRACE:
     case GW_SERVICE_CHUNK:
         gw_put_u32(w, answer->length);
         gw_put_bytes(w, answer->bytes, answer->length);
@@ -238,6 +258,15 @@ static bool get_body(gw_reader *r, gw_service_answer *answer) {
         r->failed |=
             answer->offset > answer->file_bytes || answer->length > answer->file_bytes - answer->offset;
         return true;
+    case GW_SERVICE_MEMBERS:
+        gw_get_hash(r, &answer->cluster);
+        answer->keyed = get_bool(r);
+        return get_holders(r, answer);
+    case GW_SERVICE_TIME:
+        answer->received_ns = gw_get_u64(r);
+        answer->sent_ns = gw_get_u64(r);
+        return true;
+    case GW_SERVICE_TRACE:
     case GW_SERVICE_CHUNK:
         get_piece(r, answer, 1);
         return true;
@@ -258,7 +287,7 @@ bool gw_service_answer_decode(const void *bytes, size_t length, gw_service_answe
     answer->outcome = (gw_service_outcome)outcome;
     if (!r.failed && outcome != GW_SERVICE_DONE) get_text(&r, answer->why, sizeof answer->why);
     bool enough = r.failed || outcome != GW_SERVICE_DONE || get_body(&r, answer);
-    bool known = answer->kind >= GW_SERVICE_LIST && answer->kind <= GW_SERVICE_WELCOME;
+    bool known = answer->kind >= GW_SERVICE_LIST && answer->kind <= GW_SERVICE_TRACE;
     if (enough && known && gw_reader_done(&r)) return true;
     gw_service_kind kind = answer->kind;
     gw_service_answer_free(answer);

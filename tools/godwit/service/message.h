@@ -8,14 +8,25 @@
  *              2 MANIFEST   job 32 | step u64 | root 32 | offset u64
  *              3 HOLDERS    job 32 | step u64 | root 32 | others u8
  *              4 CHUNK      name 32 | length u32 | peer 16
+ *              6 MEMBERS
+ *              7 TIME
+ *              8 TRACE
  *   peer     version u8 | kind u8 | id u32 | outcome u8, and text string if the outcome is not 0, or else:
  *              1 LIST       count u32, each: job 32 | step u64 | root 32
  *              2 MANIFEST   file bytes u64 | offset u64 | length u32 | bytes
  *              3 HOLDERS    count u16, each: peer 16 | address 19 | name string | knowledge u8 | [set of chunks]
  *              4 CHUNK      length u32 | bytes
+ *              6 MEMBERS    cluster 32 | keyed u8 | count u16, each as in HOLDERS, without sets
+ *              7 TIME       received u64 | sent u64
+ *              8 TRACE      length u32 | bytes: a batch (tools/godwit/trace/batch.h)
  *   peer     an empty message: a heartbeat
  *
- * The peer speaks first. A client has one request under way at a time. Both sides are authenticated by the
+ * A client's first TRACE has the peer begin to record, the next ones bring what it has recorded since; its
+ * connection's end, or GW_SERVICE_TRACE_NS without a TRACE, ends it. TIME is answered at once, with the peer's
+ * clock (core/os/clock.h), in nanoseconds: four times make an offset (tools/godwit/trace/offset.h).
+ *
+ * The peer speaks first. A client has one request under way at a time. A peer of an earlier build, which does
+ * not know a kind, ends the connection. Both sides are authenticated by the
  * cluster's key, but neither trusts the other's bytes: lengths are bounded here, and the client checks chunks
  * against their names and manifests against their root. The functions are pure. */
 #ifndef GODWIT_TOOLS_GODWIT_SERVICE_MESSAGE_H
@@ -38,12 +49,17 @@ enum {
     GW_SERVICE_WHY_TEXT = 200,
 };
 
+#define GW_SERVICE_TRACE_NS UINT64_C(10000000000)
+
 typedef enum gw_service_kind {
     GW_SERVICE_LIST = 1, /* the checkpoints whose manifests the peer has, of all jobs, the newest first */
     GW_SERVICE_MANIFEST, /* the bytes of one manifest from `offset` on */
     GW_SERVICE_HOLDERS, /* which peers have which chunks of a checkpoint: the asked peer first, then others */
     GW_SERVICE_CHUNK, /* one chunk as that peer has it: the asked peer itself, or one that it fetches from */
     GW_SERVICE_WELCOME, /* the first message: who the asked peer is */
+    GW_SERVICE_MEMBERS, /* the peers that are known, the asked one first, and how a client gets in to them */
+    GW_SERVICE_TIME,    /* the peer's clock */
+    GW_SERVICE_TRACE,   /* what the peer's threads have done since this client's last TRACE */
 } gw_service_kind;
 
 typedef enum gw_service_outcome {
@@ -92,11 +108,14 @@ typedef struct gw_service_answer {
     char why[GW_SERVICE_WHY_TEXT]; /* for people; empty unless the outcome is a failure */
     gw_peer_id self;               /* WELCOME */
     gw_checkpoint_key *listed;     /* LIST */
-    gw_service_holder *holders;    /* HOLDERS */
+    gw_service_holder *holders;    /* HOLDERS, MEMBERS */
     uint32_t count;                /* of `listed` or `holders` */
     uint64_t file_bytes, offset;   /* MANIFEST */
-    const uint8_t *bytes;          /* MANIFEST, CHUNK */
+    const uint8_t *bytes;          /* MANIFEST, CHUNK, TRACE */
     uint32_t length;
+    gw_hash cluster;               /* MEMBERS: the cluster that its peers name in the handshake */
+    bool keyed;                    /* MEMBERS: they let in only who has their key */
+    uint64_t received_ns, sent_ns; /* TIME */
 } gw_service_answer;
 
 enum { GW_SERVICE_REQUEST_BYTES = 128 /* no request is longer */ };

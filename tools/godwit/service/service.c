@@ -7,6 +7,7 @@
 #include "core/os/clock.h"
 #include "core/os/condition.h"
 #include "core/os/priority.h"
+#include "core/os/trace.h"
 #include "tools/godwit/thread/helper.h"
 
 #include <errno.h>
@@ -30,6 +31,8 @@ typedef struct session {
     bool ready;        /* it is authenticated */
     bool asks, served; /* a request waits; it is being carried out */
     gw_service_request request;
+    gw_trace_cursor *trace; /* NULL: it does not trace */
+    uint64_t traced_ns;     /* its last TRACE */
 } session;
 
 struct gw_service {
@@ -38,7 +41,9 @@ struct gw_service {
     gw_peer_id self;
     gw_addr addr;
     gw_keyring no_keys;
-    gw_local local; /* of connections by the control socket */
+    gw_hash cluster; /* of the peers */
+    bool keyed;      /* they have a key */
+    gw_local local;  /* of connections by the control socket */
     gw_loop *loop;
     pthread_t thread;
     gw_helper *helper;
@@ -51,6 +56,7 @@ struct gw_service {
     uint64_t next_ns; /* no chunk is begun before */
 
     bool working; /* a request is being carried out */
+    gw_trace_unended open[GW_TRACE_BATCH_OPEN];
 
     atomic_bool closing;
     pthread_mutex_t lock; /* guards `inside` */
@@ -62,7 +68,24 @@ static void serve_next(void *service);
 
 /* Sessions. */
 
+static bool send_answer(session *s, const gw_service_answer *answer, gw_err *err) {
+    uint8_t *bytes;
+    size_t length;
+    if (!gw_service_answer_encode(answer, &bytes, &length, err)) return false;
+    bool sent = gw_stream_send(s->stream, bytes, length, err);
+    free(bytes);
+    return sent;
+}
+
+static void end_trace(session *s) {
+    if (s->trace == NULL) return;
+    gw_trace_close(s->trace);
+    free(s->trace);
+    s->trace = NULL;
+}
+
 static void forget(session *s) {
+    end_trace(s);
     s->next->previous = s->previous;
     s->previous->next = s->next;
     s->service->count--;
@@ -86,14 +109,61 @@ static bool make_room(gw_service *service, const session *newcomer) {
     return true;
 }
 
+/* Requests that are answered at once, as they wait for nothing. */
+
+static void answer_now(session *s, const gw_service_answer *answer) {
+    gw_err err;
+    if (!send_answer(s, answer, &err)) end(s, err.text);
+}
+
+/* Begins to record for this client, or encodes what was recorded since it asked last. */
+static bool read_trace(session *s, uint8_t **bytes, size_t *length, gw_err *err) {
+    gw_service *service = s->service;
+    if (s->trace == NULL) {
+        s->trace = malloc(sizeof *s->trace);
+        if (s->trace == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory for a trace");
+        gw_trace_open(s->trace);
+    }
+    s->traced_ns = gw_now_ns();
+    uint32_t count =
+        service->world.open_spans != NULL
+            ? service->world.open_spans(service->world.context, service->open, GW_TRACE_BATCH_OPEN)
+            : 0;
+    return gw_trace_batch_encode(s->trace, service->world.workers, service->open, count, bytes, length, err);
+}
+
+static void answer_trace(session *s) {
+    gw_service_answer answer = {.kind = GW_SERVICE_TRACE, .id = s->request.id};
+    uint8_t *bytes = NULL;
+    size_t length = 0;
+    gw_err err;
+    if (read_trace(s, &bytes, &length, &err)) {
+        answer.bytes = bytes;
+        answer.length = (uint32_t)length;
+    } else {
+        answer.outcome = GW_SERVICE_UNAVAILABLE;
+        gw_utf8_shorten(err.text, answer.why, sizeof answer.why);
+    }
+    answer_now(s, &answer);
+    free(bytes);
+}
+
 static void message(void *context, gw_stream *stream, const uint8_t *bytes, size_t count) {
     (void)stream;
     session *s = context;
     gw_err err;
+    uint64_t now_ns = gw_now_ns();
     if (s->asks || s->served)
         end(s, "it has sent a request before the last one was answered");
     else if (!gw_service_request_decode(bytes, count, &s->request, &err))
         end(s, err.text);
+    else if (s->request.kind == GW_SERVICE_TIME)
+        answer_now(s, &(gw_service_answer){.kind = GW_SERVICE_TIME,
+                                           .id = s->request.id,
+                                           .received_ns = now_ns,
+                                           .sent_ns = gw_now_ns()});
+    else if (s->request.kind == GW_SERVICE_TRACE)
+        answer_trace(s);
     else {
         s->asks = true;
         s->order = ++s->service->order;
@@ -111,13 +181,11 @@ static void closed(void *context, gw_stream *stream, gw_closed why, gw_fault fau
 /* A client is authenticated: it is welcomed, or told that there are too many. */
 static void welcome(session *s) {
     gw_service_answer answer = {.kind = GW_SERVICE_WELCOME, .self = s->service->self};
-    uint8_t *bytes;
-    size_t length;
     gw_err err;
     const gw_remote *remote = gw_stream_remote(s->stream);
     char from[GW_ADDR_TEXT];
     s->ready = true;
-    gw_log(GW_INFO, "service", "a client %s%s reads checkpoints",
+    gw_log(GW_INFO, "service", "a client %s%s is served",
            remote->from.family != 0 ? "at " : "in the directory",
            remote->from.family != 0 ? gw_addr_text(&remote->from, from) : "");
     if (s->service->count > GW_SERVICE_CLIENTS && !make_room(s->service, s)) {
@@ -125,12 +193,7 @@ static void welcome(session *s) {
         snprintf(answer.why, sizeof answer.why, "it is serving %d clients already", GW_SERVICE_CLIENTS);
         gw_fail(&err, GW_E_LIMIT, "there are too many clients");
     }
-    bool sent = gw_service_answer_encode(&answer, &bytes, &length, &err);
-    if (sent) {
-        sent = gw_stream_send(s->stream, bytes, length, &err);
-        free(bytes);
-    }
-    if (!sent || answer.outcome != GW_SERVICE_DONE) end(s, err.text);
+    if (!send_answer(s, &answer, &err) || answer.outcome != GW_SERVICE_DONE) end(s, err.text);
 }
 
 static void ready(void *context, gw_stream *stream, const gw_remote *remote) {
@@ -308,6 +371,25 @@ static void ask_others(gw_service *service, const gw_checkpoint_key *key, uint32
     }
 }
 
+/* This peer's own entry in a list of peers. The caller frees the list. */
+static bool begin_holders(const gw_service *service, gw_service_answer *answer, gw_err *err) {
+    answer->holders = calloc(GW_SERVICE_PEERS, sizeof *answer->holders);
+    if (answer->holders == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    answer->holders[0] =
+        (gw_service_holder){.id = service->self, .addr = service->addr, .knowledge = GW_HOLDER_UNKNOWN};
+    gw_utf8_shorten(service->world.name, answer->holders[0].name, GW_SERVICE_NAME_TEXT);
+    answer->count = 1;
+    return true;
+}
+
+static bool list_members(gw_service *service, gw_service_answer *answer, gw_err *err) {
+    if (!begin_holders(service, answer, err)) return false;
+    answer->count += service->world.peers(service->world.context, answer->holders + 1, GW_SERVICE_PEERS - 1);
+    answer->cluster = service->cluster;
+    answer->keyed = service->keyed;
+    return true;
+}
+
 static bool find_holders(gw_service *service, const gw_service_request *request, gw_service_answer *answer,
                          gw_err *err) {
     const gw_checkpoint_key *key = &request->checkpoint;
@@ -315,16 +397,14 @@ static bool find_holders(gw_service *service, const gw_service_request *request,
     if (!gw_catalog_find(gw_store_io(service->store), gw_store_dir(service->store), &key->job_id, key->step,
                          &key->root, &manifest, err))
         return false;
-    answer->holders = calloc(GW_SERVICE_PEERS, sizeof *answer->holders);
-    if (answer->holders != NULL) {
-        answer->holders[0] = (gw_service_holder){
-            .id = service->self, .addr = service->addr, .chunks = gw_service_held(service->store, &manifest)};
-        gw_utf8_shorten(service->world.name, answer->holders[0].name, GW_SERVICE_NAME_TEXT);
-        answer->count = 1;
+    bool good = begin_holders(service, answer, err);
+    if (good) {
+        answer->holders[0].knowledge = GW_HOLDER_KNOWN;
+        answer->holders[0].chunks = gw_service_held(service->store, &manifest);
         if (request->others) ask_others(service, key, manifest.chunk_count, answer);
     }
     gw_manifest_free(&manifest);
-    return answer->holders != NULL || gw_fail(err, GW_E_NOMEM, "out of memory");
+    return good;
 }
 
 static bool read_chunk(gw_service *service, const gw_service_request *request, gw_service_answer *answer,
@@ -350,7 +430,11 @@ static bool carry_out(gw_service *service, const gw_service_request *request, gw
         return find_holders(service, request, answer, err);
     case GW_SERVICE_CHUNK:
         return read_chunk(service, request, answer, memory, err);
+    case GW_SERVICE_MEMBERS:
+        return list_members(service, answer, err);
     case GW_SERVICE_WELCOME:
+    case GW_SERVICE_TIME:
+    case GW_SERVICE_TRACE:
         break;
     }
     return gw_fail(err, GW_E_INVALID, "no such request");
@@ -430,8 +514,10 @@ static void serve_next(void *context) {
 static void beat(void *context) {
     gw_service *service = context;
     gw_err err;
+    uint64_t now_ns = gw_now_ns();
     for (session *s = service->ring.next, *next; s != &service->ring; s = next) {
         next = s->next;
+        if (now_ns - s->traced_ns > GW_SERVICE_TRACE_NS) end_trace(s);
         if (s->ready && gw_stream_queued(s->stream) == 0 && !gw_stream_send(s->stream, NULL, 0, &err))
             end(s, err.text);
     }
@@ -468,6 +554,8 @@ gw_service *gw_service_open(const gw_local *local, gw_store *store, const gw_ser
     service->self = local->identity->id;
     service->addr = local->listen;
     service->local = *local;
+    service->cluster = local->cluster;
+    service->keyed = local->keyring->count > 0;
     service->local.keyring = &service->no_keys;
     gw_service_local_cluster(&service->local.cluster);
     service->ring.next = service->ring.previous = &service->ring;

@@ -1,11 +1,13 @@
 /* The service of a peer for clients (tools/godwit/service/message.h): programs that hold the cluster's key,
- * or that run in the peer's directory, and read checkpoints from this peer and, through it, from the others.
+ * or that run in the peer's directory, and read checkpoints from this peer and, through it, from the others,
+ * or trace what it does.
  *
  * A client cannot hurt the job. Everything is done by two threads of low priority, for one request at a
  * time: gw-service, which talks to the clients, and gw-service-read, which reads the disk and fetches from
  * other peers. At most GW_SERVICE_CLIENTS clients are served, each with one request under way; one more
  * ends the connection that has been idle for longest. Chunks are handed out at GW_SERVICE_BYTES_PER_S at
- * most, to all clients together. Nothing is changed on any disk, except that a damaged chunk is
+ * most, to all clients together. A trace is what the rings of the threads hold (core/os/trace.h), which do not
+ * grow: a client that is too slow loses records. Nothing is changed on any disk, except that a damaged chunk is
  * quarantined, as by every read. */
 #ifndef GODWIT_TOOLS_GODWIT_SERVICE_SERVICE_H
 #define GODWIT_TOOLS_GODWIT_SERVICE_SERVICE_H
@@ -14,6 +16,7 @@
 #include "checkpoint/store.h"
 #include "net/link/stream.h"
 #include "tools/godwit/service/message.h"
+#include "tools/godwit/trace/batch.h"
 
 enum { GW_SERVICE_CLIENTS = 8, GW_SERVICE_BYTES_PER_S = 64 << 20 };
 
@@ -34,6 +37,10 @@ typedef struct gw_service_world {
      * GW_E_NOTFOUND where the peer does not tell. */
     bool (*held)(void *context, const gw_peer_id *peer, const gw_checkpoint_key *checkpoint, gw_set *chunks,
                  gw_err *err);
+    uint32_t workers; /* threads of this peer that compute shards */
+    /* Lists what runs now and began before it could be recorded: shards, a reduction. Returns how many, at most
+     * `most`. NULL: nothing of it is known. */
+    uint32_t (*open_spans)(void *context, gw_trace_unended *list, uint32_t most);
 } gw_service_world;
 
 /* Starts the service. `local` is the peer as it presents itself to others; it, the store and the world's

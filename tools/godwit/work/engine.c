@@ -1,6 +1,7 @@
 #include "tools/godwit/work/engine.h"
 
 #include "core/base/log.h"
+#include "core/os/trace.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,7 +111,9 @@ static bool step_forward(const gw_task *task, gw_state_print *print, gw_event *e
 
 bool gw_task_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
     gw_engine *engine = task->engine;
+    uint64_t waits_ns = gw_trace_begin();
     gw_engine_wait_staged(engine);
+    gw_trace_end(GW_TRACE_STAGED, waits_ns, 0, task->step, 0);
     pthread_rwlock_wrlock(&engine->state.lock);
     engine->state.valid = false;
     gw_state_print print = engine->state.print;

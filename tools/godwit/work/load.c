@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "core/base/assert.h"
+#include "core/os/trace.h"
 #include "core/state/chunk.h"
 #include "core/state/placement.h"
 #include "kernels/exact/exact.h"
@@ -455,10 +456,11 @@ static void run_load(void *context) {
     gw_load *load = context;
     gw_mail *mail = gw_mail_new(GW_EV_LOADED, load->token);
     gw_err err = {0};
-    uint64_t fingerprint = 0;
+    uint64_t fingerprint = 0, began_ns = gw_trace_begin();
     bool good = load->kind == GW_LOAD_INIT ? load_initial(load, &fingerprint, &err)
                                            : load_image(load, &fingerprint, &err);
     if (good) fetch_steps(load, mail);
+    gw_trace_end(GW_TRACE_LOAD, began_ns, 0, load->step, 0);
     mail->loaded_step = load->step;
     if (!good) gw_fail_in(&err, "state of step %llu", (unsigned long long)load->step);
     gw_mail_outcome(mail, good ? NULL : &err);

@@ -9,6 +9,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/clock.h"
+#include "core/os/trace.h"
 #include "net/collective/reduce.h"
 
 #include <stdlib.h>
@@ -110,6 +111,17 @@ static bool enter_segments(reduce *r, gw_segments send, gw_segments receive, boo
     return good;
 }
 
+/* Whether there is anything of this type to sum up. */
+static bool has_type(gw_segments segments, bool floats) {
+    for (uint32_t i = 0; i < segments.count; i++)
+        if (segments.list[i].is_float == floats && segments.list[i].count > 0) return true;
+    return false;
+}
+
+static void trace_bucket(const reduce *r, uint64_t began_ns, uint32_t bucket) {
+    gw_trace_end(GW_TRACE_BUCKET, began_ns, r->members, r->step, r->attempt << 2 | bucket);
+}
+
 /* Notes whether the compute helper waits for other peers. While it does, the deadlines of the collective
  * calls count; while it does not, the watchdog of the loop looks at it. */
 static void note_waiting(gw_reduction *reduction, bool waits) {
@@ -157,8 +169,10 @@ static gw_outcome gather(reduce *r, gw_err *err) {
     gw_peer_id missing;
     uint64_t patience = UINT64_C(1000000) * PROGRESS_MS * reduction->time_scale_percent / 100;
     note_waiting(reduction, true);
+    uint64_t began_ns = gw_trace_begin();
     bool all = gw_data_links_wait(reduction->data_links, r->ids, r->members, &reduction->self,
                                   &reduction->stop, patience, &missing);
+    gw_trace_end(GW_TRACE_GATHER, began_ns, r->members, r->step, 0);
     note_waiting(reduction, false);
     if (all) return GW_DONE;
     char text[GW_SHORT_TEXT];
@@ -184,7 +198,9 @@ static gw_outcome agree(reduce *r, gw_place *place, gw_err *err) {
     int64_t ready = reduction->gpus != NULL && gw_gpus_ready(reduction->gpus), all = ready;
     gw_collective_piece piece = {.in = &ready, .out = &all, .count = 1};
     gw_outcome outcome = GW_DONE;
+    uint64_t began_ns = gw_trace_begin();
     if (r->members > 1) outcome = wait_done(r, enter(r, &piece, 1, BUCKET_AGREE, err), err);
+    if (r->members > 1) trace_bucket(r, began_ns, BUCKET_AGREE);
     if (outcome == GW_DONE && all == r->members) *place = GW_PLACE_GPU;
     if (outcome == GW_DONE) atomic_store(&reduction->place, *place);
     return outcome;
@@ -204,11 +220,15 @@ static uint64_t checksum_of_floats(gw_segments segments) {
  * member has a sum of the integers before all have entered it: then nobody has one. */
 static gw_outcome exchange_on_host(reduce *r, gw_segments send, gw_segments receive, bool *own_wrong,
                                    gw_err *err) {
-    uint64_t before = checksum_of_floats(send);
+    uint64_t before = checksum_of_floats(send), began_ns = gw_trace_begin();
     gw_outcome outcome = wait_done(r, enter_segments(r, send, receive, true, err), err);
+    if (has_type(send, true)) trace_bucket(r, began_ns, BUCKET_FLOATS);
     *own_wrong = outcome == GW_DONE && checksum_of_floats(send) != before;
     if (outcome != GW_DONE || *own_wrong) return outcome;
-    return wait_done(r, enter_segments(r, send, receive, false, err), err);
+    began_ns = gw_trace_begin();
+    outcome = wait_done(r, enter_segments(r, send, receive, false, err), err);
+    trace_bucket(r, began_ns, BUCKET_INTEGERS);
+    return outcome;
 }
 
 static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments receive, gw_err *err) {
@@ -225,9 +245,12 @@ static gw_outcome exchange_on_gpus(reduce *r, gw_segments send, gw_segments rece
                         .piece_count = send.count / r->of->engine->device->gpu_count,
                         .token = r->token};
     expect_done(r->of, 1);
+    uint64_t began_ns = gw_trace_begin();
     gw_gpus_start(r->of->gpus, &call);
     free(pieces);
-    return wait_done(r, true, err);
+    gw_outcome outcome = wait_done(r, true, err);
+    trace_bucket(r, began_ns, BUCKET_INTEGERS);
+    return outcome;
 }
 
 /* Checks whether the sum that this peer has added up itself still has its bits (the verdict's own_wrong),
@@ -268,7 +291,10 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
     gw_segments send = {0}, receive = {0};
     gw_outcome outcome = GW_DONE;
     bool own_wrong = false;
-    if (!device->ops->reduce_begin(device, mode, place, &send, &receive, err)) {
+    uint64_t began_ns = gw_trace_begin();
+    bool begun = device->ops->reduce_begin(device, mode, place, &send, &receive, err);
+    gw_trace_end(GW_TRACE_PREPARE, began_ns, 0, r->step, 0);
+    if (!begun) {
         if (err->code != GW_E_CORRUPT) return GW_FAILED;
         *verdict = own_part_wrong;
         return GW_DONE;
@@ -279,7 +305,10 @@ static gw_outcome sum_up(reduce *r, gw_reduce mode, gw_place place, gw_verdict *
         outcome = exchange_on_host(r, send, receive, &own_wrong, err);
     if (own_wrong) *verdict = own_part_wrong;
     if (outcome != GW_DONE || own_wrong) return outcome;
-    if (!device->ops->reduce_end(device, verdict, err)) return GW_FAILED;
+    began_ns = gw_trace_begin();
+    bool ended = device->ops->reduce_end(device, verdict, err);
+    gw_trace_end(GW_TRACE_CHECK, began_ns, 0, r->step, 0);
+    if (!ended) return GW_FAILED;
     if (place == GW_PLACE_GPU) judge_nccl(r->of->gpus, verdict);
     return GW_DONE;
 }
@@ -326,12 +355,17 @@ static void run_reduce(void *context) {
     gw_verdict verdict = {0};
     gw_err err = {0};
     note_waiting(reduction, false);
+    atomic_store_explicit(&reduction->traced_step, r->step, memory_order_relaxed);
+    atomic_store_explicit(&reduction->traced_ns, r->began_ns, memory_order_relaxed);
     mail->event.outcome = atomic_load(&reduction->stop) ? GW_ABORTED : reduce_all(r, &verdict, &err);
     if (mail->event.outcome == GW_FAILED && own_bits_changed(reduction)) {
         mail->event.outcome = GW_DONE;
         verdict = own_part_wrong;
     }
-    mail->took_ns = gw_now_ns() - r->began_ns;
+    uint64_t now_ns = gw_now_ns();
+    mail->took_ns = now_ns - r->began_ns;
+    atomic_store_explicit(&reduction->traced_ns, 0, memory_order_relaxed);
+    if (gw_trace_is_on()) gw_trace_add(GW_TRACE_REDUCE, r->began_ns, now_ns, r->members, r->step, r->attempt);
     mail->sent_bytes = reduction->sent_bytes;
     mail->received_bytes = reduction->received_bytes;
     if (mail->event.outcome == GW_DONE) {

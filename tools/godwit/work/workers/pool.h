@@ -30,6 +30,8 @@ typedef struct gw_worker {
     uint64_t started_ns; /* begin of the shard, with the wait for its payload */
     uint64_t began_ns;   /* RUNNING: begin of `contribute` */
     uint32_t shard;
+    uint64_t units_ns;   /* begin of its first unit of the present task */
+    uint32_t units;      /* that it has begun of that task; 0 again when it finds no more */
     uint32_t *upcoming;  /* room for as many shards as there are workers */
     const void *payload; /* of the shard; NULL = it has none */
 } gw_worker;

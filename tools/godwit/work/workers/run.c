@@ -2,6 +2,7 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "core/os/trace.h"
 #include "core/shard/range.h"
 #include "tools/godwit/thread/crash.h"
 #include "tools/godwit/work/workers/pool.h"
@@ -161,7 +162,9 @@ static bool bring_payload(gw_workers *pool, gw_worker *worker) {
     if (pool->payloads) gw_payloads_expect(pool->payloads, worker->shard, worker->upcoming, count);
     pthread_mutex_unlock(&pool->lock);
     if (count > 0) pool->device->ops->prefetch(pool->device, worker->lane, step, worker->upcoming[0]);
+    uint64_t waits_ns = pool->payloads ? gw_trace_begin() : 0;
     if (pool->payloads) end = gw_payloads_take(pool->payloads, worker->shard, &worker->payload, &err);
+    gw_trace_end(GW_TRACE_PAYLOAD, waits_ns, worker->shard, step, 0);
     pthread_mutex_lock(&pool->lock);
     worker->state = GW_WORKER_IDLE;
     if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
@@ -193,15 +196,18 @@ static void finish_shard(gw_workers *pool, gw_worker *worker, gw_contributed res
     if (pool->running == 0) pthread_cond_broadcast(&pool->idle);
 }
 
-/* Releases the lock, which the caller holds. From here on the shard counts as running. */
-static void begin_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
+/* Releases the lock, which the caller holds. From here on the shard counts as running. Returns the time: a
+ * trace that begins meanwhile has the shard from its begin on. */
+static uint64_t begin_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
+    uint64_t now_ns = gw_now_ns();
     worker->state = GW_WORKER_RUNNING;
-    worker->began_ns = gw_now_ns();
+    worker->began_ns = now_ns;
     worker->dropped = false;
     pool->running++;
     pthread_mutex_unlock(&pool->lock);
     if (pool->events.running)
         pool->events.running(pool->events.context, worker->index, step, worker->shard, true);
+    return now_ns;
 }
 
 /* Takes the lock, which the caller releases. */
@@ -212,13 +218,20 @@ static void end_running(gw_workers *pool, gw_worker *worker, uint64_t step) {
     pthread_mutex_lock(&pool->lock);
 }
 
+static gw_trace_shard_end trace_end(gw_contributed result) {
+    return result == GW_SHARD_HELD     ? GW_TRACE_SHARD_HELD
+           : result == GW_SHARD_FAILED ? GW_TRACE_SHARD_FAILED
+                                       : GW_TRACE_SHARD_DROPPED;
+}
+
 static void run_shard(gw_workers *pool, gw_worker *worker) {
     uint64_t step = pool->step;
-    begin_running(pool, worker, step);
+    uint64_t begun_ns = begin_running(pool, worker, step);
     gw_err err = {0};
     pool->device->ops->payload(pool->device, worker->lane, worker->payload);
     gw_contributed result =
         pool->device->ops->contribute(pool->device, worker->lane, step, worker->shard, &err);
+    gw_trace_end(GW_TRACE_SHARD, begun_ns, worker->shard, step, trace_end(result));
     end_running(pool, worker, step);
     finish_shard(pool, worker, result, &err);
 }
@@ -227,11 +240,12 @@ static void run_shard(gw_workers *pool, gw_worker *worker) {
  * compared. */
 static void run_again(gw_workers *pool, gw_worker *worker) {
     uint64_t step = pool->step, fingerprint = 0;
-    begin_running(pool, worker, step);
+    uint64_t begun_ns = begin_running(pool, worker, step);
     gw_err err = {0};
     const gw_device_ops *ops = pool->device->ops;
     ops->payload(pool->device, worker->lane, worker->payload);
     bool good = ops->probe(pool->device, worker->lane, step, worker->shard, &fingerprint, &err);
+    gw_trace_end(GW_TRACE_SHARD, begun_ns, worker->shard, step, GW_TRACE_SHARD_AGAIN);
     end_running(pool, worker, step);
     worker->state = GW_WORKER_IDLE;
     pool->running--;
@@ -273,6 +287,7 @@ static void compare_probe(gw_workers *pool, const gw_worker *worker, uint64_t fi
 static void run_unit(gw_workers *pool, gw_worker *worker) {
     gw_pool_task *task = &pool->task;
     uint64_t unit = task->next++, started_ns = gw_now_ns();
+    if (worker->units++ == 0) worker->units_ns = started_ns;
     task->busy++;
     if (task->probe) task->probed |= UINT32_C(1) << worker->part;
     pthread_mutex_unlock(&pool->lock);
@@ -304,6 +319,12 @@ static void run_unit(gw_workers *pool, gw_worker *worker) {
     if (task->busy == 0 && (task->failed || task->next == task->count)) pthread_cond_broadcast(&pool->idle);
 }
 
+/* The worker has no unit of the task any more. */
+static void end_units(const gw_workers *pool, gw_worker *worker) {
+    if (worker->units > 0) gw_trace_end(GW_TRACE_UNITS, worker->units_ns, worker->units, 0, pool->task.work);
+    worker->units = 0;
+}
+
 static bool open_lane(gw_workers *pool, gw_worker *worker) {
     gw_err err = {0};
     bool good = pool->device->ops->lane_open(pool->device, &worker->lane, &err);
@@ -331,10 +352,12 @@ void *gw_worker_main(void *context) {
     pthread_mutex_lock(&pool->lock);
     while (!pool->closing) {
         if (pool->task.active) {
-            if (has_unit(&pool->task, worker))
+            if (has_unit(&pool->task, worker)) {
                 run_unit(pool, worker);
-            else
-                pthread_cond_wait(&pool->wake, &pool->lock);
+                continue;
+            }
+            end_units(pool, worker);
+            pthread_cond_wait(&pool->wake, &pool->lock);
         } else if (!leaves_to_idle_part(pool, worker) && next_shard(pool, worker)) {
             wake_other_parts(pool);
             if ((pool->grants_claims && !wait_for_grant(pool, worker)) || !bring_payload(pool, worker))

@@ -417,25 +417,40 @@ static uint64_t busy_since(const gw_workers *pool, const gw_worker *worker) {
     return landed_ns > worker->started_ns ? landed_ns : worker->started_ns;
 }
 
+/* Whether the worker has a shard; then *running is filled in. Called with the lock held. */
+static bool describe_running(gw_workers *pool, uint32_t i, gw_running *running) {
+    const gw_worker *worker = &pool->list[i];
+    if (worker->state != GW_WORKER_RUNNING && worker->state != GW_WORKER_LOADING) return false;
+    *running = (gw_running){.worker = i,
+                            .step = pool->step,
+                            .shard = worker->shard,
+                            .part = worker->part,
+                            .loads = worker->state == GW_WORKER_LOADING,
+                            .started_ns = busy_since(pool, worker),
+                            .usual_ns = gw_durations_usual(&pool->durations)};
+    return true;
+}
+
 bool gw_workers_oldest(gw_workers *pool, gw_running *oldest) {
     bool found = false;
+    gw_running one;
     pthread_mutex_lock(&pool->lock);
     for (uint32_t i = 0; i < pool->count; i++) {
-        const gw_worker *worker = &pool->list[i];
-        bool busy = worker->state == GW_WORKER_RUNNING || worker->state == GW_WORKER_LOADING;
-        uint64_t since_ns = busy ? busy_since(pool, worker) : 0;
-        if (!busy || (found && since_ns >= oldest->started_ns)) continue;
+        if (!describe_running(pool, i, &one) || (found && one.started_ns >= oldest->started_ns)) continue;
         found = true;
-        *oldest = (gw_running){.worker = i,
-                               .step = pool->step,
-                               .shard = worker->shard,
-                               .part = worker->part,
-                               .loads = worker->state == GW_WORKER_LOADING,
-                               .started_ns = since_ns,
-                               .usual_ns = gw_durations_usual(&pool->durations)};
+        *oldest = one;
     }
     pthread_mutex_unlock(&pool->lock);
     return found;
+}
+
+uint32_t gw_workers_running(gw_workers *pool, gw_running *list, uint32_t most) {
+    uint32_t count = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count && count < most; i++)
+        count += describe_running(pool, i, &list[count]);
+    pthread_mutex_unlock(&pool->lock);
+    return count;
 }
 
 void gw_workers_begun_again(gw_workers *pool, uint32_t worker) {

@@ -117,6 +117,8 @@ typedef struct gw_running {
 
 /* Any thread: the shard that has run for longest. False when none runs. */
 bool gw_workers_oldest(gw_workers *workers, gw_running *oldest);
+/* Any thread: lists all that run, at most `most`, and returns how many. */
+uint32_t gw_workers_running(gw_workers *workers, gw_running *list, uint32_t most);
 /* Any thread: the worker's shard is computed anew, so that it is timed from now on. */
 void gw_workers_begun_again(gw_workers *workers, uint32_t worker);
 /* Any thread: a counter that changes whenever a shard or unit has ended. *running: shards run now.

@@ -1,4 +1,4 @@
-#include "tools/godwit/command/export/spool.h"
+#include "tools/godwit/command/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,7 @@ bool gw_spool_open(gw_output *spool, gw_err *err) {
     const char *given = getenv("TMPDIR"), *folder = given != NULL && given[0] != '\0' ? given : "/tmp";
     char *name;
     *spool = (gw_output){.fd = -1};
-    if (asprintf(&name, "%s/godwit-export-XXXXXX", folder) < 0)
-        return gw_fail(err, GW_E_NOMEM, "out of memory");
+    if (asprintf(&name, "%s/godwit-XXXXXX", folder) < 0) return gw_fail(err, GW_E_NOMEM, "out of memory");
     spool->fd = mkostemp(name, O_CLOEXEC);
     if (spool->fd < 0) {
         gw_fail_errno(err, errno, "cannot make a temporary file in %s; TMPDIR names another folder", folder);

@@ -1,6 +1,6 @@
 /* Output to a pipe that is complete or not there: it waits in a temporary file until all of it is known. */
-#ifndef GODWIT_TOOLS_GODWIT_COMMAND_EXPORT_SPOOL_H
-#define GODWIT_TOOLS_GODWIT_COMMAND_EXPORT_SPOOL_H
+#ifndef GODWIT_TOOLS_GODWIT_COMMAND_SPOOL_H
+#define GODWIT_TOOLS_GODWIT_COMMAND_SPOOL_H
 
 #include "core/os/output.h"
 
