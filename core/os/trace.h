@@ -107,7 +107,7 @@ static inline bool gw_trace_is_on(void) {
 }
 
 /* Adds a record to the ring of the calling thread. A thread without a ring, as there are too many, loses it.
- * Not for signal handlers. */
+ * Signal handlers must not call it. */
 void gw_trace_add(gw_trace_kind kind, uint64_t begin_ns, uint64_t end_ns, uint32_t a, uint64_t b, uint32_t c);
 
 /* The begin of a span: the time, or 0 while nobody reads. */

@@ -120,7 +120,8 @@ static bool is_unchanged(gw_collective_rail *rail, const gw_part *part, const gw
     return false;
 }
 
-/* Records that all members have entered a part. Of recursive doubling that is known at its end only. */
+/* Records that all members have entered a part of a ring. In recursive doubling a member knows that at the end
+ * only. */
 static void trace_entered(gw_part *part) {
     if (part->traced || !part->all_entered || part->ops != &gw_ring_ops) return;
     part->traced = true;

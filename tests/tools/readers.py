@@ -1,4 +1,5 @@
-"""Programs of other people that read what Godwit writes, for suites in Python: TensorBoard, Prometheus's client.
+"""Programs of other people that read what Godwit writes, for suites in Python: TensorBoard, Prometheus's client,
+Perfetto's schema.
 
 They are in an environment of their own in the user's cache, which the first suite that wants one makes, by pip from
 readers.txt. Where that cannot be, the suites count as skipped.

@@ -392,6 +392,18 @@ _godwit_table() {
         kinds[--to]='file'
         kinds[--tokenizer]='dir'
         ;;
+    trace)
+        offered+=' --cluster= --dir= -d --from= --key= --output= -o --seconds= -s --summary --help --usage'
+        kinds[--cluster]='any'
+        kinds[--from]='any'
+        kinds[--seconds]='any'
+        kinds[-s]='any'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        kinds[--key]='file'
+        kinds[--output]='file'
+        kinds[-o]='file'
+        ;;
     esac
 }
 
@@ -401,11 +413,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
@@ -434,6 +446,7 @@ _godwit() {
         export,*) kind='dir' ;;
         generate,*) kind='dir' ;;
         plot,*) kind='file' ;;
+        trace,*) kind='file' ;;
         esac
     fi
     case $kind in

@@ -30,8 +30,9 @@ complete -c godwit -n '__godwit_at 1' -a sim -d 'run the protocol on a simulated
 complete -c godwit -n '__godwit_at 1' -a status -d 'show what a running peer knows'
 complete -c godwit -n '__godwit_at 1' -a stop -d 'stop the whole job after a checkpoint'
 complete -c godwit -n '__godwit_at 1' -a tokenize -d 'convert texts to token shards'
+complete -c godwit -n '__godwit_at 1' -a trace -d 'record what the peers of a flock do, and where their time goes'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize'
+complete -c godwit -n '__godwit_at 2 help' -a 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -406,3 +407,14 @@ complete -c godwit -n '__godwit_is tokenize' -l to -r -F -d 'Write the tokens to
 complete -c godwit -n '__godwit_is tokenize' -l tokenizer -x -a '(__fish_complete_directories)' -d 'The directory of the tokenizer, byte-level BPE: a tokenizer.json of Hugging Face\'s tokenizers library, or else GPT-2\'s vocab.json and merges.txt, also under their first names encoder.json and vocab.bpe'
 complete -c godwit -n '__godwit_is tokenize' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is tokenize' -l usage -d 'Print a short usage message, and exit'
+
+complete -c godwit -n '__godwit_is trace' -F
+complete -c godwit -n '__godwit_is trace' -l cluster -x -d 'With --from: the name of its cluster'
+complete -c godwit -n '__godwit_is trace' -s d -l dir -x -a '(__fish_complete_directories)' -d 'Ask the peer that runs in DIR for the members of its flock'
+complete -c godwit -n '__godwit_is trace' -l from -x -d 'Ask the peer that listens there instead, which is the address of its --listen'
+complete -c godwit -n '__godwit_is trace' -l key -r -F -d 'The key of the flock'
+complete -c godwit -n '__godwit_is trace' -s o -l output -r -F -d 'Write the trace to FILE, which appears when it is complete; with - to standard output'
+complete -c godwit -n '__godwit_is trace' -s s -l seconds -x -d 'Trace for so many seconds, from 1 to 3600'
+complete -c godwit -n '__godwit_is trace' -l summary -d 'Print the summary, of the trace in FILE or of the flock as it runs'
+complete -c godwit -n '__godwit_is trace' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is trace' -l usage -d 'Print a short usage message, and exit'

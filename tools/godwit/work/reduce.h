@@ -39,7 +39,8 @@ typedef struct gw_reduction {
     _Atomic uint64_t
         alone_ns; /* since when the compute helper has waited for no other peer; 0 = it waits for one */
     atomic_bool underway; /* from the action until its mail is delivered */
-    /* Of the reduction that runs, for a trace (core/os/trace.h); 0 ns = none runs. Any thread reads them. */
+    /* The begin and the step of the reduction that runs, for a trace (core/os/trace.h). The begin is 0 while none
+     * runs. Any thread reads them. */
     _Atomic uint64_t traced_ns, traced_step;
     atomic_int place; /* gw_place of the latest sums of several members; 0 = none yet */
 } gw_reduction;

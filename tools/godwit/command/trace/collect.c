@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECT_NS UINT64_C(5000000000) /* the trace begins without peers that take longer */
-#define OFTEN_NS   UINT64_C(15000000)   /* between two fetches from a peer that has much to tell, */
-#define SELDOM_NS  UINT64_C(100000000)  /* and from others */
+/* The trace begins without peers that take longer to connect. */
+#define CONNECT_NS UINT64_C(5000000000)
+/* The time between two fetches, from a peer that has much to tell and from others. */
+#define OFTEN_NS   UINT64_C(15000000)
+#define SELDOM_NS  UINT64_C(100000000)
 enum { ROUNDS = 8, MUCH = 8000, LAST_BATCHES = 64 };
 
 /* What the threads share. */
