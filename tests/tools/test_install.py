@@ -38,7 +38,8 @@ class Installed(unittest.TestCase):
     def test_everything_is_there(self):
         for path in ("bin/godwit", "share/man/man7/godwit-job.7", "share/bash-completion/completions/godwit",
                      "share/zsh/site-functions/_godwit", "share/fish/vendor_completions.d/godwit.fish",
-                     "share/doc/godwit/README.md", "include/godwit/core/godwit.h", "lib/systemd/system/godwit@.service",
+                     "share/doc/godwit/README.md", "share/godwit/prometheus/rules.yml",
+                     "share/godwit/grafana/godwit.json", "include/godwit/core/godwit.h", "lib/systemd/system/godwit@.service",
                      "lib/sysusers.d/godwit.conf", "lib/tmpfiles.d/godwit.conf", "share/doc/godwit/example.conf"):
             self.assertTrue((self.prefix / path).is_file(), path)
         for page in (TREE / "tools" / "man").glob("*.1"):
