@@ -4,7 +4,6 @@ with what an orchestrator takes away taken away."""
 import contextlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -21,39 +20,12 @@ NOBODY = 54321  # a user without an entry anywhere
 WORK = ("synthetic", "--shards", "4", "--shard-ms", "10", "--workers", "1")
 
 
-# Enters the root folder, drops what a container does not have, and executes the program without any variable.
-ENTER = """
-import ctypes, os, sys
-root, user, groups, *command = sys.argv[1:]
-libc = ctypes.CDLL(None)
-os.chroot(root); os.chdir("/data")
-for capability in range(64): libc.prctl(24, capability, 0, 0, 0)
-os.setgroups([int(group) for group in groups.split()]); os.setresgid(0, 0, 0); os.setresuid(*[int(user)] * 3)
-libc.prctl(38, 1, 0, 0, 0)
-os.execve(command[0], command, {})
-"""
-
-
-def build_root(root):
-    """Copies the program and its libraries, and nothing else, below `root`."""
-    for folder in ("proc", "dev", "data", "tmp", "sys", "bin"):
-        (root / folder).mkdir(parents=True)
-    shutil.copy(world.BINARY, root / "bin" / "godwit")
-    for line in world.call("ldd", world.BINARY).splitlines():
-        path = re.search(r"(/\S+) \(0x", line)
-        if path:
-            target = root / path[1].lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(os.path.realpath(path[1]), target)
-
-
 class Container(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         world.enter()
-        cls.root = world.pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory(prefix="godwit-places-")))
-        cls.system = cls.root / "system"
-        build_root(cls.system)
+        cls.root = world.pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory()))
+        cls.system = world.System(cls.root / "system")
         cls.key = cls.root / "key"
         world.call(world.BINARY, "keygen", cls.key)
 
@@ -64,25 +36,10 @@ class Container(unittest.TestCase):
         self.pods = []
         self.addCleanup(lambda: [pod.kill() for pod in self.pods])
 
-    def start(self, *command, number=11, shm=None, groups="", more="", group=None):
-        """Runs the program as process 1 of a container: its root is read-only but for /data, it has no capabilities,
-        cannot gain any, and its user is unknown. `shm`: the size of its /dev/shm; None: there is none. `groups`: further
-        groups of its user. `group`: the control group that it is in."""
-        dev = self.system / "dev"
-        shell = (f"mount --bind {self.system} {self.system}; mount -o remount,bind,ro {self.system};"
-                 f"mount -t proc proc {self.system}/proc; mount --bind {self.data} {self.system}/data;"
-                 f"mount -t tmpfs -o size=64k,mode=755 none {dev}; for d in null zero urandom; do touch {dev}/$d;"
-                 f"mount --bind /dev/$d {dev}/$d; done; {more or ':'};")  # fmt: skip
-        if shm:
-            shell += f"mkdir {dev}/shm; mount -t tmpfs -o mode=1777,size={shm} none {dev}/shm;"
-
-        entry = (sys.executable, "-c", ENTER, self.system, NOBODY, groups, "/bin/godwit", *command)
-        if group:
-            shell += f"echo $$ >{group}/cgroup.procs;"
-            kind, place = ("cgroup -o memory", "sys/fs/cgroup/memory") if "memory/" in str(group) else ("cgroup2", "sys/fs/cgroup")
-            mount = f"mount -t tmpfs none {self.system}/sys; mkdir -p {self.system}/{place}; mount -t {kind} none {self.system}/{place}"
-            entry = ("unshare", "--cgroup", "sh", "-c", f'{mount}; exec "$@"', "sh", *entry)
-        self.pods.append(world.Pod(number, entry, shell, {"PATH": os.environ["PATH"]}))
+    def start(self, *command, number=11, mounts=None, **more):
+        """Runs the program with nothing but a data folder. Its user is unknown."""
+        mounts = {"/data": self.data, **(mounts or {})}
+        self.pods.append(self.system.start(number, command, (NOBODY, 0), mounts, **more))
         return self.pods[-1]
 
     def alone(self, *options):
@@ -157,9 +114,8 @@ class Container(unittest.TestCase):
         memory = world.scratch(self)
         world.call("mount", "-t", "tmpfs", "-o", "mode=1777,size=1m", "none", memory)
         self.addCleanup(world.call, "umount", memory)
-        dev = self.system / "dev"
         for attempt in range(4):
-            pod = self.run_peer("--steps", "20", "--crash-shard", "3:1", more=f"mkdir {dev}/shm; mount --bind {memory} {dev}/shm")
+            pod = self.run_peer("--steps", "20", "--crash-shard", "3:1", shm=memory)
             code = pod.end()
             self.assertEqual(code, 128 + signal.SIGSEGV if attempt < 3 else 1, pod.shown())
             pod.kill()
@@ -205,42 +161,43 @@ class Container(unittest.TestCase):
         os.chown(key, 0, 3333)
         (secret / "..data").symlink_to("..2026")
         (secret / "cluster.key").symlink_to("..data/cluster.key")
-        mount = f"mkdir {self.system}/dev/key; mount --bind {secret} {self.system}/dev/key"
-        options = ("--steps", "2", "--key", "/dev/key/cluster.key")
-        pod = self.run_peer(*options, more=mount, groups="3333")
+        mounts = {"/key": secret}
+        options = ("--steps", "2", "--key", "/key/cluster.key")
+        pod = self.run_peer(*options, mounts=mounts, groups=[3333])
         self.assertEqual(pod.end(), 0, pod.shown())
         for path in self.data.rglob("*"):  # as fsGroup does at each start of a pod
             path.chmod(path.stat().st_mode | (0o2070 if path.is_dir() else 0o060))
         pod.kill()
-        pod = self.run_peer("--fresh", *options, more=mount, groups="3333")
+        pod = self.run_peer("--fresh", *options, mounts=mounts, groups=[3333])
         self.assertEqual(pod.end(), 0, pod.shown())
         pod.kill()
-        pod = self.run_peer("--fresh", *options, more=mount)
+        pod = self.run_peer("--fresh", *options, mounts=mounts)
         self.assertEqual(pod.end(), 2, pod.shown())
-        self.assertRegex(pod.done()["text"], f"/dev/key/cluster.key.*user {NOBODY}.*fsGroup")
+        self.assertRegex(pod.done()["text"], f"/key/cluster.key.*user {NOBODY}.*fsGroup")
 
     def test_containers_of_one_host_meet_by_tcp(self):
         """They have one kernel and no memory in common."""
-        key = f"cp {self.key} {self.system}/dev/key; chown {NOBODY} {self.system}/dev/key"
         pods = []
+        shutil.copy(self.key, self.data / "key")
+        os.chown(self.data / "key", NOBODY, 0)
         for number in (11, 12):
             folder = self.data / str(number)
             folder.mkdir()
             os.chown(folder, NOBODY, 0)
-            pods.append(self.start("run", *WORK, "--dir", f"/data/{number}", "--key", "/dev/key", "--peers", "2", "--json",
+            pods.append(self.start("run", *WORK, "--dir", f"/data/{number}", "--key", "/data/key", "--peers", "2", "--json",
                                    "--join", "10.77.0.11:7117,10.77.0.12:7117", "--steps", "60", number=number,
-                                   more=key, shm="1m"))  # fmt: skip
+                                   shm="1m"))  # fmt: skip
         for pod in pods:
             self.assertEqual(pod.end(others=pods), 0, pod.shown())
             self.assertEqual(pod.done()["state"], self.alone("--steps", "60"))
 
     def test_a_small_memory_limit_is_heeded(self):
         with memory_group(100 << 20) as group:
-            pod = self.run_peer("--steps", "2", "--state-bytes", "512m", group=group)
+            pod = self.run_peer("--steps", "2", "--state-bytes", "512m", control_group=group)
             self.assertEqual(pod.end(), 1, pod.shown())
             self.assertIn("memory", pod.done()["text"])
             pod.kill()
-            pod = self.run_peer("--steps", "2", group=group)
+            pod = self.run_peer("--steps", "2", control_group=group)
             self.assertEqual(pod.end(), 0, pod.shown())
 
     def test_other_commands_run_as_well(self):

@@ -142,7 +142,7 @@ class Pod:
                    f"ip -6 address add {self.address6}/64 dev eth0 nodad; ip link set eth0 up; {shell}\n"
                    'exec "$@" </dev/null')  # fmt: skip
         self.outer = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc", "sh", "-c", prepare,
+            ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc", "sh", "-c", prepare,
              "pod", *map(str, command)], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr,
             env=os.environ if environment is None else environment, preexec_fn=die_with_parent)  # fmt: skip
         self.text = {"out": b"", "err": b""}
@@ -237,12 +237,72 @@ class Pod:
     def kill(self):
         """Ends the pod at once, and removes its network."""
         if self.outer.poll() is None:
-            self.outer.kill()  # --kill-child ends process 1, and with that the pod
+            with contextlib.suppress(OSError, IndexError):  # it may be about to end, or have no process 1 yet
+                self.signal(signal.SIGKILL)
+                self.outer.wait(timeout=LIMIT_S)
+            self.outer.kill()
         for pipe in (self.outer.stdout, self.outer.stderr):
             if pipe is not None:
                 pipe.close()
         self.outer.wait()
         subprocess.run(["ip", "link", "delete", f"pod{self.number}"], capture_output=True, check=False)
+
+
+# Enters the root folder, drops what a container does not have, and executes the program.
+ENTER = """
+import ctypes, json, os, sys
+root, folder, user, group, groups, variables, *command = sys.argv[1:]
+libc = ctypes.CDLL(None)
+os.chroot(root); os.chdir(folder)
+for capability in range(64): libc.prctl(24, capability, 0, 0, 0)
+os.setgroups([int(one) for one in groups.split()])
+os.setresgid(*[int(group)] * 3); os.setresuid(*[int(user)] * 3)
+libc.prctl(38, 1, 0, 0, 0)
+os.execve(command[0], command, json.loads(variables))
+"""
+
+
+class System:
+    """The root folder of containers: the program with its libraries, and nothing else. A container's root is read-only but
+    for what is mounted there; it has no capabilities, cannot gain any, and its user has no entry anywhere."""
+
+    def __init__(self, root):
+        self.root = root
+        for folder in ("proc", "dev", "sys", "bin", "etc"):
+            (root / folder).mkdir(parents=True)
+        shutil.copy(BINARY, root / "bin" / "godwit")
+        for line in call("ldd", BINARY).splitlines():
+            path = re.search(r"(/\S+) \(0x", line)
+            if path:
+                target = root / path[1].lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(os.path.realpath(path[1]), target)
+
+    def start(self, number, command, user, mounts, shm=None, groups=(), host="container", control_group=None,
+              environment=None):  # fmt: skip
+        """Starts /bin/godwit as process 1 of a pod, in the folder of the first mount. `user`: its number and that of its
+        group. `mounts`: from folders and files in the container to those of this machine. `shm`: the size of /dev/shm, or
+        a folder in memory; None: there is none. `control_group`: what it is in, alone."""
+        dev = self.root / "dev"
+        lines = [f"hostname {host}", f"mount --bind {self.root} {self.root}", f"mount -t proc proc {self.root}/proc",
+                 f"mount -t tmpfs -o size=64k,mode=755 none {dev}"]  # fmt: skip
+        lines += [f"touch {dev}/{name}; mount --bind /dev/{name} {dev}/{name}" for name in ("null", "zero", "urandom")]
+        for target, source in mounts.items():
+            (self.root / target.lstrip("/")).mkdir(parents=True, exist_ok=True)
+            lines.append(f"mount --bind {source} {self.root}{target}")
+        if shm:
+            kind = f"--bind {shm}" if os.path.isdir(shm) else f"-t tmpfs -o mode=1777,size={shm} none"
+            lines.append(f"mkdir {dev}/shm; mount {kind} {dev}/shm")
+        lines.append(f"mount -o remount,bind,ro {self.root}")
+        entry = (sys.executable, "-c", ENTER, self.root, next(iter(mounts)), *user, " ".join(map(str, groups)),
+                 json.dumps(environment or {}), "/bin/godwit", *command)  # fmt: skip
+        if control_group:
+            lines.append(f"echo $$ >{control_group}/cgroup.procs")
+            old = "memory/" in str(control_group)
+            kind, place = ("cgroup -o memory", f"{self.root}/sys/fs/cgroup/memory") if old else ("cgroup2", f"{self.root}/sys/fs/cgroup")
+            mount = f"mount -t tmpfs none {self.root}/sys; mkdir -p {place}; mount -t {kind} none {place}"
+            entry = ("unshare", "--cgroup", "sh", "-c", f'{mount}; exec "$@"', "sh", *entry)
+        return Pod(number, entry, "; ".join(lines), {"PATH": os.environ["PATH"]})
 
 
 def scratch(test):

@@ -140,10 +140,11 @@ static bool refused(const gw_addr *addr, int why, gw_err *err) {
 static bool bind_to(int fd, const gw_addr *addr, gw_addr *bound) {
     struct sockaddr_storage address;
     socklen_t bytes = gw_address_to_sockaddr(addr, &address);
-    int on = 1;
+    int on = 1, off = 0;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* allows the port of a socket in TIME_WAIT */
     setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &(int){TIMEOUT_S}, sizeof(int));
-    if (addr->family == 6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    /* [::] is every address of both families, as with --listen. */
+    if (addr->family == 6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, (struct sockaddr *)&address, bytes) != 0) return false;
     bytes = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0) return false;
@@ -154,6 +155,8 @@ static bool bind_to(int fd, const gw_addr *addr, gw_addr *bound) {
 int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err) {
     int family = addr->family == 6 ? AF_INET6 : AF_INET;
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 && errno == EAFNOSUPPORT && family == AF_INET6 && gw_address_is_any(addr))
+        return gw_http_bind(&(gw_addr){.family = 4, .port = addr->port}, bound, err);
     if (fd >= 0 && bind_to(fd, addr, bound)) return fd;
     refused(addr, errno, err);
     if (fd >= 0) close(fd);

@@ -15,8 +15,9 @@
 
 typedef struct gw_http gw_http;
 
-/* Returns a socket bound to `addr`; *bound becomes the address with the port that was chosen for port 0.
- * Connections are refused until gw_http_open. Returns -1 on failure. */
+/* Returns a socket bound to `addr`, where [::] is every address of both families; *bound becomes the
+ * address with the port that was chosen for port 0. Connections are refused until gw_http_open. Returns -1
+ * on failure. */
 int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err);
 
 /* Serves on this socket, which it owns from here on, even if it fails. The board must outlive it. Returns
