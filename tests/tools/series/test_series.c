@@ -34,9 +34,13 @@ static gw_series *open_series(const gw_hash *of, bool fresh) {
 }
 
 static void add(gw_series *series, uint64_t step, const char *phase, const char *report) {
-    gw_series_add(series,
-                  &(gw_metrics_row){
-                      .step = step, .phase = phase, .ms = 2, .members = 3, .shards = 120, .report = report});
+    gw_series_add(series, &(gw_metrics_row){.step = step,
+                                            .phase = phase,
+                                            .ms = 2,
+                                            .members = 3,
+                                            .shards = 120,
+                                            .tokens_per_s = step > 1 ? 500000 : 0,
+                                            .report = report});
 }
 
 static void add_steps(gw_series *series, uint64_t from, uint64_t to) {
@@ -83,7 +87,7 @@ Test(series, numbers_have_the_names_of_where_they_are_from) {
     cr_assert_eq(last, 3);
     cr_assert_eq(values(series, "run/shards_per_s", &last), 11);
     cr_assert_eq(last, 60000);
-    cr_assert_eq(values(series, "run/tokens_per_s", &last), 9, "no rate was known at first");
+    cr_assert_eq(values(series, "run/tokens_per_s", &last), 10, "no rate was known at first");
     cr_assert_eq(last, 500000);
     cr_assert_eq(find(series, "train/note"), UINT32_MAX);
     gw_series_close(series);

@@ -183,6 +183,7 @@ typedef struct sink {
 static void give(sink *s, uint32_t k, const gw_level_bin *bin) {
     gw_series_point *end = s->points != NULL && s->count > 0 ? &s->points[s->count - 1] : NULL;
     uint64_t first = first_step(k, bin->number), last = last_step(k, bin->number);
+    if (first == 0) first = 1; /* steps count from 1 */
     if (last > s->last) last = s->last;
     if (s->points == NULL) {
         s->count++;
