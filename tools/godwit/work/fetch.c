@@ -297,7 +297,8 @@ bool gw_held_decode(const void *bytes, size_t length, gw_set *chunks, gw_err *er
 bool gw_name_is_chunk(const gw_hash *name) {
     return memcmp(name->bytes, state_mark, sizeof state_mark) != 0 &&
            memcmp(name->bytes, manifest_mark, sizeof manifest_mark) != 0 &&
-           memcmp(name->bytes, held_mark, sizeof held_mark) != 0 && !gw_history_is_name(name);
+           memcmp(name->bytes, held_mark, sizeof held_mark) != 0 && !gw_history_is_name(name) &&
+           !gw_card_is_name(name);
 }
 
 static bool is_of_state(const gw_hash *name) {
@@ -306,7 +307,7 @@ static bool is_of_state(const gw_hash *name) {
 
 static bool provided_from_memory(void *context, const gw_hash *name) {
     (void)context;
-    return is_of_state(name) || gw_history_is_name(name);
+    return is_of_state(name) || gw_history_is_name(name) || gw_card_is_name(name);
 }
 
 /* Finds the last steps that this peer has made. */
@@ -320,6 +321,24 @@ static gw_op_status find_steps(const gw_server *server, const gw_hash *name, voi
     }
     free(bytes);
     return GW_OP_NOTFOUND;
+}
+
+/* Finds the card of this peer. */
+static gw_op_status find_card(const gw_server *server, void **found, uint64_t *length) {
+    gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
+    uint8_t *bytes = malloc(GW_CARD_BYTES);
+    bool known =
+        server->board != NULL && snapshot != NULL && bytes != NULL && gw_board_copy(server->board, snapshot);
+    if (known) {
+        gw_card card;
+        gw_card_of(snapshot, &card);
+        *length = gw_card_put(&card, bytes);
+        *found = bytes;
+    } else {
+        free(bytes);
+    }
+    free(snapshot);
+    return known ? GW_OP_OK : GW_OP_NOTFOUND;
 }
 
 static gw_op_status provide(void *context, const gw_peer_id *requester, const gw_hash *name,
@@ -336,6 +355,8 @@ static gw_op_status provide(void *context, const gw_peer_id *requester, const gw
         status = find_held(server, name, &found, length);
     else if (gw_history_is_name(name))
         status = find_steps(server, name, &found, length);
+    else if (gw_card_is_name(name))
+        status = find_card(server, &found, length);
     else
         status = find_chunk(server, name, &found, length);
     GW_ASSERT((status == GW_OP_OK) == (found != NULL));

@@ -1,11 +1,12 @@
 /* Fetches bytes by name from other peers, and serves their fetches: chunks by their hash, manifests by
  * (step, root), the list of a checkpoint's chunks that a peer has, also by (step, root), and, for peers that
  * take the present state, chunks of it by (step, fingerprint, index), and the steps that led to it
- * (gw_history_name). */
+ * (gw_history_name). A peer that somebody looks at asks for the cards of the others (gw_card_name). */
 #ifndef GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 #define GODWIT_TOOLS_GODWIT_WORK_FETCH_H
 
 #include "checkpoint/store.h"
+#include "tools/godwit/show/card.h"
 #include "tools/godwit/work/data/links.h"
 #include "tools/godwit/work/engine.h"
 #include "tools/godwit/work/history.h"
@@ -35,6 +36,7 @@ typedef struct gw_server {
     gw_engine *engine; /* borrowed, as are the store and the history */
     gw_store *store;
     gw_history *history;
+    gw_board *board; /* borrowed: what the card is made of; NULL: there is none */
     gw_hash job_id;
     _Atomic uint64_t bytes; /* served since the start */
 } gw_server;

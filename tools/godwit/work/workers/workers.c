@@ -472,3 +472,10 @@ uint64_t gw_workers_done(gw_workers *pool) {
     pthread_mutex_unlock(&pool->lock);
     return done;
 }
+
+uint32_t gw_workers_in_flight(gw_workers *pool) {
+    pthread_mutex_lock(&pool->lock);
+    uint32_t running = pool->running;
+    pthread_mutex_unlock(&pool->lock);
+    return running;
+}

@@ -128,5 +128,7 @@ uint64_t gw_workers_moved(gw_workers *workers, bool *running, uint64_t *usual_ns
 uint64_t gw_workers_lost(gw_workers *workers);
 /* Any thread: shards added to the accumulator since the pool was opened. */
 uint64_t gw_workers_done(gw_workers *workers);
+/* Any thread: workers that compute a shard, or a unit, now. */
+uint32_t gw_workers_in_flight(gw_workers *workers);
 
 #endif
