@@ -28,6 +28,8 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_chunk,
     &fuzz_leftovers,
     &fuzz_options,
+    &fuzz_series,
+    &fuzz_card,
     &fuzz_http,
     &fuzz_control,
     &fuzz_rings,

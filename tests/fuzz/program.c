@@ -64,6 +64,9 @@ static void http_examples(fuzz_add *add, void *context) {
     static const char *const requests[] = {
         "GET /api/state HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
         "GET /metrics HTTP/1.0\r\n\r\n",
+        "GET /api/series?keys=train/loss,run/ms&from=1&to=99&points=50 HTTP/1.0\r\n\r\n",
+        "GET /api/events?since=3 HTTP/1.0\r\nHost: [::1]:80\r\n\r\n",
+        "GET / HTTP/1.0\r\nAccept-Encoding: gzip\r\nIf-None-Match: \"0\"\r\n\r\n",
         "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text;version=\"1.0.0\";q=0.3, "
         "text/*\r\n\r\n",
         "HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -92,7 +95,10 @@ static bool take_http(const uint8_t *bytes, size_t count) {
     static gw_addr bound;
     gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}};
     gw_err err;
-    if (http == NULL) http = gw_http_open(gw_http_bind(&any, &bound, &err), filled_board(), &err);
+    if (http == NULL) {
+        const gw_api_sources sources = {.board = filled_board()};
+        http = gw_http_open(gw_http_bind(&any, &bound, &err), &sources, 0, &err);
+    }
     GW_ASSERT(http != NULL);
     struct sockaddr_storage address;
     socklen_t length = gw_address_to_sockaddr(&bound, &address);

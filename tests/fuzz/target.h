@@ -66,6 +66,8 @@ extern const fuzz_target fuzz_worker_message, fuzz_description;
 extern const fuzz_target fuzz_mad_worker;
 /* places.c */
 extern const fuzz_target fuzz_slurm;
+/* page.c */
+extern const fuzz_target fuzz_series, fuzz_card;
 /* program.c */
 extern const fuzz_target fuzz_http, fuzz_control;
 

@@ -1,5 +1,6 @@
 /* The pages for monitoring. */
 #include "net/secure/secure.h"
+#include "scratch.h"
 #include "tests/tools/show/rig.h"
 #include "tools/godwit/show/http.h"
 #include "tools/godwit/show/snapshot.h"
@@ -47,7 +48,8 @@ static gw_http *open_http(const gw_addr *addr, gw_board *board, gw_addr *bound) 
     atomic_store(&standing_ns, UINT64_C(1000000000000));
     int fd = gw_http_bind(addr, bound, &err);
     cr_assert_geq(fd, 0, "%s", err.text);
-    gw_http *http = gw_http_open(fd, board, &err);
+    const gw_api_sources sources = {.board = board};
+    gw_http *http = gw_http_open(fd, &sources, 0, &err);
     cr_assert_not_null(http, "%s", err.text);
     return http;
 }
@@ -122,7 +124,7 @@ Test(http, a_peer_that_joins_this_port_is_turned_away) {
     gw_board_close(board);
 }
 
-Test(http, serves_three_paths_and_refuses_the_rest) {
+Test(http, serves_its_paths_and_refuses_the_rest) {
     static const struct {
         const char *request, *status, *contains;
     } cases[] = {
@@ -135,7 +137,8 @@ Test(http, serves_three_paths_and_refuses_the_rest) {
          " 200 ", "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"},
         {"GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n", " 200 ", "\n# EOF\n"},
         {"GET /api/../etc/passwd HTTP/1.0\r\n\r\n", " 404 ", "/metrics"},
-        {"GET / HTTP/1.0\r\n\r\n", " 404 ", ""},
+        {"GET / HTTP/1.0\r\n\r\n", " 200 ", "text/html"},
+        {"GET /page.html HTTP/1.0\r\n\r\n", " 404 ", ""},
         {"POST /api/state HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello", " 405 ", "Allow: GET, HEAD"},
         {"DELETE /metrics HTTP/1.0\r\n\r\n", " 405 ", ""},
         {"\x16\x03\x01 this is no HTTP\r\n\r\n", " 400 ", ""},
@@ -193,4 +196,159 @@ Test(http, a_loop_that_is_stuck_is_not_well) {
     cr_expect_not_null(strstr(answer, " 200 "), "as soon as it turns: %s", answer);
     gw_http_close(http);
     gw_board_close(board);
+}
+
+/* What a client that gave a name in the header Host gets. */
+static void ask_by_name(const gw_addr *addr, const char *path, const char *host, char *answer, size_t size) {
+    char request[300];
+    snprintf(request, sizeof request, "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host);
+    exchange(addr, request, answer, size);
+}
+
+Test(http, another_site_whose_name_leads_here_reads_nothing) {
+    static const char *const hidden[] = {"/",           "/page.js",    "/api/state",  "/api/peers",
+                                         "/api/series", "/api/events", "/api/stream", "/api/log"};
+    static char answer[65536];
+    gw_err err;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = open_http(&any, board, &bound);
+    gw_board_publish(board, rig_busy_snapshot());
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        ask_by_name(&bound, hidden[i], "rebound.example.com:8080", answer, sizeof answer);
+        cr_expect_not_null(strstr(answer, " 403 "), "%s: %s", hidden[i], answer);
+        cr_expect_null(strstr(answer, "digits"), "%s: %s", hidden[i], answer);
+    }
+    ask_by_name(&bound, "/api/state", "127.0.0.1:8080", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 200 "), "%s", answer);
+    ask_by_name(&bound, "/metrics", "node1.example.com", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 200 "), "%s", answer);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+Test(http, no_page_of_another_site_shows_it_and_it_loads_nothing_from_there) {
+    static char answer[200000];
+    gw_err err;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = open_http(&any, board, &bound);
+    exchange(&bound, "GET / HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, "Content-Security-Policy: default-src 'none'; script-src 'self'"), "%s",
+                       answer);
+    cr_expect_not_null(strstr(answer, "frame-ancestors 'none'"));
+    cr_expect_not_null(strstr(answer, "X-Content-Type-Options: nosniff"));
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+Test(http, a_page_that_did_not_change_is_not_sent_again) {
+    static char answer[400000];
+    char request[300];
+    gw_err err;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    gw_http *http = open_http(&any, board, &bound);
+    exchange(&bound, "GET /page.js HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    char *etag = strstr(answer, "ETag: \"");
+    cr_assert_not_null(etag, "%s", answer);
+    snprintf(request, sizeof request, "GET /page.js HTTP/1.0\r\nIf-None-Match: %.18s\r\n\r\n", etag + 6);
+    exchange(&bound, request, answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 304 "), "%s", answer);
+    exchange(&bound, "GET /page.js HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, "Content-Encoding: gzip"), "%s", answer);
+    const char *body = strstr(answer, "\r\n\r\n") + 4;
+    cr_expect(body[0] == '\x1f' && body[1] == '\x8b');
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+Test(http, a_flood_gets_short_answers) {
+    char answer[65536];
+    gw_err err;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    gw_board *board = gw_board_open(&err);
+    const gw_api_sources sources = {.board = board};
+    atomic_store(&standing_ns, UINT64_C(1000000000000));
+    gw_http *http = gw_http_open(gw_http_bind(&any, &bound, &err), &sources, 5, &err);
+    gw_board_publish(board, rig_busy_snapshot());
+    uint32_t good = 0;
+    for (uint32_t i = 0; i < 30; i++) {
+        exchange(&bound, "GET /api/state HTTP/1.0\r\n\r\n", answer, sizeof answer);
+        bool refused = strstr(answer, " 429 ") != NULL && strstr(answer, "Retry-After: 1") != NULL;
+        cr_expect(refused || strstr(answer, " 200 ") != NULL, "%s", answer);
+        good += !refused;
+    }
+    cr_expect_eq(good, 10, "%u", good);
+    exchange(&bound, "GET /healthz HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 200 "), "a probe is always answered: %s", answer);
+    atomic_fetch_add(&standing_ns, UINT64_C(1000000000));
+    gw_board_publish(board, rig_busy_snapshot());
+    exchange(&bound, "GET /api/state HTTP/1.0\r\n\r\n", answer, sizeof answer);
+    cr_expect_not_null(strstr(answer, " 200 "), "%s", answer);
+    gw_http_close(http);
+    gw_board_close(board);
+}
+
+/* The API, with series and lines. */
+
+static gw_series *open_series(void) {
+    static const gw_series_place place = {.job = {{1}}};
+    gw_series_place here = place;
+    gw_err err;
+    here.io = gw_io_system();
+    here.dir = scratch_folder();
+    gw_series *series = gw_series_open(&here, &err);
+    cr_assert_not_null(series, "%s", err.text);
+    for (uint64_t step = 1; step <= 3000; step++)
+        gw_series_add(series, &(gw_metrics_row){.step = step,
+                                                .phase = "train",
+                                                .ms = 1,
+                                                .members = 2,
+                                                .shards = 8,
+                                                .report = step % 2 ? "loss=0.5" : "loss=1.5 odd\"key=2"});
+    return series;
+}
+
+Test(http, the_api_tells_series_and_lines, .init = scratch_open, .fini = scratch_close) {
+    static const struct {
+        const char *path, *status, *contains;
+    } cases[] = {
+        {"/api/series?keys=train/loss&from=2999", "200",
+         "\"series\":{\"train/loss\":{\"begin\":[2999,3000],\"last\":[0.5,1.5]}}"},
+        {"/api/series?keys=train%2Floss,run/ms&from=1&to=7&points=4", "200",
+         "\"train/loss\":{\"begin\":[1],\"end\":[7],\"count\":[7],\"min\":[0.5],\"max\":[1.5]"},
+        {"/api/series?points=1", "200", "\"count\":[3000]"},
+        {"/api/series", "200", "odd\\\"key"},
+        {"/api/series?keys=none", "200", "\"series\":{}"},
+        {"/api/series?from=-1", "400", "whole numbers"},
+        {"/api/series?points=0", "400", ""},
+        {"/api/series?points=99999", "400", ""},
+        {"/api/log", "200", "\"lines\":[{\"number\":1,\"time\":"},
+        {"/api/log?since=1", "200", "\"last\":2,\"lines\":[{\"number\":2,"},
+        {"/api/log?since=2", "200", "\"lines\":[]"},
+        {"/api/log?since=x", "400", ""},
+        {"/api/events", "200", "\"events\":[]"},
+        {"/api/peers", "200", "\"card\":{"},
+    };
+    static char answer[400000];
+    char request[300];
+    gw_err err;
+    gw_addr any = {.family = 4, .ip = {127, 0, 0, 1}}, bound;
+    const gw_api_sources sources = {
+        .board = gw_board_open(&err), .series = open_series(), .log = gw_log_tail_open(&err)};
+    gw_http *http = gw_http_open(gw_http_bind(&any, &bound, &err), &sources, 0, &err);
+    gw_board_publish(sources.board, rig_busy_snapshot());
+    gw_log_tail_add(sources.log, GW_INFO, "room", "a \"text\"");
+    gw_log_tail_add(sources.log, GW_WARN, "room", "<b>another</b>");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(request, sizeof request, "GET %s HTTP/1.0\r\n\r\n", cases[i].path);
+        exchange(&bound, request, answer, sizeof answer);
+        cr_expect(strncmp(answer + 9, cases[i].status, 3) == 0, "%s -> %.60s", cases[i].path, answer);
+        cr_expect_not_null(strstr(answer, cases[i].contains), "%s -> %s", cases[i].path, answer);
+    }
+    gw_http_close(http);
+    gw_series_close(sources.series);
+    gw_log_tail_close(sources.log);
+    gw_board_close(sources.board);
 }

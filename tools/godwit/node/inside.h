@@ -16,6 +16,7 @@
 #include "core/os/directory.h"
 #include "tools/godwit/energy/meter.h"
 #include "tools/godwit/journal/journal.h"
+#include "tools/godwit/node/cards.h"
 #include "tools/godwit/node/clients.h"
 #include "tools/godwit/node/gpu.h"
 #include "tools/godwit/node/job.h"
@@ -66,6 +67,7 @@ typedef struct gw_node_self {
 /* The HTTP server. */
 typedef struct gw_node_http {
     gw_http *server;
+    gw_cards *cards; /* of all peers, which it shows */
     int fd; /* the bound socket, until it is served; -1 = none */
     gw_addr addr;
 } gw_node_http;

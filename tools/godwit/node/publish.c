@@ -672,6 +672,8 @@ void gw_publish(gw_publisher *p) {
     s->boot = p->of.self->incarnation.boot;
     s->steps = p->of.job->steps == UINT64_MAX ? 0 : p->of.job->steps;
     s->workers = options->workers;
+    s->in_flight = gw_workers_in_flight(p->of.engine->workers);
+    snprintf(s->device, sizeof s->device, "%s", options->compute.text);
     s->rss_bytes = gw_rss_bytes();
     memcpy(s->counter, p->counter, sizeof s->counter);
     s->counter[GW_COUNT_WARNINGS] = gw_log_warnings();

@@ -27,8 +27,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define CLOSE_NS         UINT64_C(2000000000)
-#define JOURNAL_NS       UINT64_C(2000000000)
+#define CLOSE_NS   UINT64_C(2000000000)
+#define JOURNAL_NS UINT64_C(2000000000)
+enum { REQUESTS_PER_S = 100 /* of HTTP that are answered */ };
 #define LEFT_NS          UINT64_C(200000000) /* after leaving: nobody needs what is still computed */
 #define PAYLOAD_SPARE_NS UINT64_C(10000000000)
 /* Up to this size every peer keeps the whole state, so that a model can be taken from any one of them. */
@@ -114,9 +115,18 @@ static bool bind_http(gw_node_http *http, const gw_run_options *options, bool ha
     return true;
 }
 
-static bool open_http(gw_node_http *http, const gw_console *console, gw_err *err) {
+static bool open_http(gw_node *node, gw_err *err) {
+    gw_node_http *http = &node->http;
+    const gw_console *console = node->console;
     if (http->fd < 0) return true;
-    http->server = gw_http_open(http->fd, console->board, err);
+    http->cards = gw_cards_open(&node->network.data_links, console->board, err);
+    if (http->cards == NULL) return false;
+    const gw_api_sources sources = {.board = console->board,
+                                    .series = node->series,
+                                    .journal = node->journal,
+                                    .log = console->tail,
+                                    .cards = gw_cards_source(http->cards)};
+    http->server = gw_http_open(http->fd, &sources, REQUESTS_PER_S, err);
     http->fd = -1;
     if (!http->server) return false;
     gw_events_listening(console->events, "http", &http->addr);
@@ -344,11 +354,11 @@ static bool open_energy(gw_node *node, gw_err *err) {
                                       .job = node->job.id,
                                       .fresh = options->fresh,
                                       .workers = options->job == &gw_job_program,
-                                      .asked = options->cpu_watts > 0 || options->deal_energy ||
-                                               factors->has_co2 || factors->has_money,
+                                      .asked =
+                                          options->cpu_watts > 0 || factors->has_co2 || factors->has_money,
                                       .cpu_watts = options->cpu_watts,
                                       .gpus = node->gpu.watch};
-    node->energy = node->publisher.of.energy = node->reports.energy = gw_energy_meter_open(&energy, err);
+    node->energy = node->publisher.of.energy = gw_energy_meter_open(&energy, err);
     return node->energy != NULL;
 }
 
@@ -425,6 +435,7 @@ static void connect_parts(gw_node *node) {
     node->server.engine = &node->engine;
     node->server.store = node->store;
     node->server.history = node->history;
+    node->server.board = node->console->board;
     node->server.job_id = node->job.id;
     node->clients = (gw_node_clients){.fetcher = &node->fetcher,
                                       .board = node->console->board,
@@ -527,8 +538,6 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .fast = options->fast,
         .skip_bad = options->skip_bad,
         .verify = options->verify,
-        .deal_energy = options->deal_energy,
-        .deal_slack = options->deal_slack,
         .best = node->job.best.rule,
         .best_by = node->job.best.by,
         .effects = options->job->commit != NULL,
@@ -757,7 +766,7 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     connect_parts(node);
     gw_publish_start(&node->publisher, &node->memory);
     return open_network(node, err) && open_brain(node, err) && begin_metrics(node, err) &&
-           open_series(node, err) && open_http(&node->http, node->console, err);
+           open_series(node, err) && open_http(node, err);
 }
 
 bool gw_node_close_journal(gw_node *node) {
@@ -777,6 +786,7 @@ bool gw_node_close(gw_node *node) {
     bool over = node->result.finished && !node->refused && !node->again.due;
     gw_control_close(node->control, over ? gw_publish_outcome(node->result.finish) : NULL, node->result.text);
     gw_http_close(node->http.server);
+    gw_cards_stop(node->http.cards);
     if (node->http.fd >= 0) close(node->http.fd);
     gw_timer_cancel(&node->brain.deadline);
     gw_timer_cancel(&node->watchdog);
@@ -814,6 +824,7 @@ bool gw_node_close(gw_node *node) {
     gw_series_close(node->series);
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
+    gw_cards_close(node->http.cards);
     gw_saver_close(engine->saver);
     gw_store_close(node->store);
     gw_workers_close(engine->workers);

@@ -17,7 +17,8 @@ bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err 
         console->display = gw_display_open(silent ? GW_DISPLAY_SILENT : GW_DISPLAY_AUTO, err);
     if (console->display != NULL)
         console->events = gw_events_open(events_mode(options), console->display, console->names, err);
-    if (console->events == NULL) {
+    if (console->events != NULL) console->tail = gw_log_tail_open(err);
+    if (console->tail == NULL) {
         gw_console_close(console);
         return gw_fail_in(err, "console");
     }
@@ -25,6 +26,7 @@ bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err 
     console->log = (gw_log_target){.display = console->display,
                                    .events = console->events,
                                    .names = console->names,
+                                   .tail = console->tail,
                                    .json = options->json,
                                    .least = least};
     gw_log_direct(&console->log);
@@ -33,6 +35,7 @@ bool gw_console_open(const gw_run_options *options, gw_console *console, gw_err 
 
 bool gw_console_close(gw_console *console) {
     gw_log_direct(NULL);
+    gw_log_tail_close(console->tail);
     gw_events_close(console->events);
     bool whole = gw_display_close(console->display);
     gw_board_close(console->board);

@@ -16,6 +16,7 @@ typedef struct gw_console {
     gw_board *board;
     gw_display *display;
     gw_events *events;
+    gw_log_tail *tail;
     gw_log_target log;
     gw_supervisor *supervisor; /* NULL = no service manager has started this process */
 } gw_console;

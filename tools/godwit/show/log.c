@@ -14,6 +14,7 @@ static void sink(void *context, gw_level level, const char *room, const char *te
     if (!shown && level < GW_INFO) return;
     char marked[LINE], line[LINE + 100];
     gw_names_mark(target->names, text, marked, sizeof marked);
+    if (target->tail != NULL) gw_log_tail_add(target->tail, level, room, marked);
     if (target->events != NULL) gw_events_log(target->events, level, room, marked, shown);
     if (!shown) return;     /* the journal alone has it */
     if (level == GW_INFO) { /* the course of the run; with --json an event alone */

@@ -6,14 +6,16 @@
 #include "core/base/log.h"
 #include "tools/godwit/show/display.h"
 #include "tools/godwit/show/events.h"
+#include "tools/godwit/show/log_tail.h"
 #include "tools/godwit/show/names.h"
 
 #include <stdint.h>
 
 typedef struct gw_log_target {
     gw_display *display;
-    gw_events *events; /* may be NULL, as may `names` */
+    gw_events *events; /* may be NULL, as may `names` and `tail` */
     const gw_names *names;
+    gw_log_tail *tail;
     bool json; /* lines of level info are events alone; without, they go to stdout, and others to stderr */
     gw_level least; /* lines below this level are dropped */
 } gw_log_target;

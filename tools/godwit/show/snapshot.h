@@ -15,6 +15,7 @@
 #include "tools/godwit/text/key_values.h"
 #include "tools/godwit/watch/gpu_watch.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -143,6 +144,8 @@ typedef struct gw_node_snapshot {
     /* tokens of the whole flock per second; 0 = the job does not report them ("tokens=N") */
     double tokens_per_s;
     uint32_t workers;
+    uint32_t in_flight;               /* shards that its workers compute now */
+    char device[200];                 /* what computes, in words */
     uint64_t fingerprint;             /* fingerprint of the state after `step` steps */
     char report[160];                 /* the job's report of its last step ("loss=0.31") */
     char latest[GW_KEY_VALUES_BYTES]; /* the latest value of each key that the job has reported in this run */
@@ -210,7 +213,11 @@ bool gw_snapshot_energy_left(const gw_node_snapshot *snapshot, double *joules);
 /* Returns the snapshot as a JSON text, as `godwit status --json` and /api/state give it. The caller frees;
  * NULL = out of memory. Thread: any. */
 char *gw_snapshot_json(const gw_node_snapshot *snapshot);
-/* Returns the snapshot as metrics for Prometheus, likewise. */
+/* The same as an object, which the caller releases. */
+json_t *gw_snapshot_object(const gw_node_snapshot *snapshot);
+/* A peer of it as an object. */
+json_t *gw_snapshot_peer_object(const gw_snapshot_peer *peer);
+/* Returns the snapshot as metrics for Prometheus, as gw_snapshot_json does. */
 char *gw_snapshot_metrics(const gw_node_snapshot *snapshot, gw_exposition_format format);
 
 #endif

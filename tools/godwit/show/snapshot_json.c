@@ -2,7 +2,7 @@
 
 #include "tools/godwit/text/json.h"
 
-static json_t *peer_object(const gw_snapshot_peer *peer) {
+json_t *gw_snapshot_peer_object(const gw_snapshot_peer *peer) {
     json_t *object = json_object();
     gw_json_peer(object, "id", &peer->id);
     gw_json_text(object, "name", peer->name);
@@ -116,6 +116,8 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_real(root, "shards_per_s", s->shards_per_s);
     if (s->tokens_per_s > 0) gw_json_real(root, "tokens_per_s", s->tokens_per_s);
     gw_json_count(root, "workers", s->workers);
+    gw_json_count(root, "shards_in_flight", s->in_flight);
+    if (s->device[0] != '\0') gw_json_text(root, "device", s->device);
     gw_json_u64(root, "fingerprint", s->fingerprint);
     gw_json_report(root, "report", s->report);
     gw_json_report(root, "evaluation", s->evaluation);
@@ -169,7 +171,7 @@ static json_t *energy_object(const gw_node_snapshot *s) {
     return object;
 }
 
-char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
+json_t *gw_snapshot_object(const gw_node_snapshot *snapshot) {
     json_t *root = json_object(), *counters = json_object();
     json_t *peers = json_array(), *checkpoints = json_array(), *gpus = json_array();
     set_run(root, snapshot);
@@ -185,7 +187,7 @@ char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
         if (gw_packet_drop_name((gw_packet_verdict)i) != NULL)
             gw_json_count(dropped, gw_packet_drop_name((gw_packet_verdict)i), snapshot->packets[i]);
     for (uint32_t i = 0; i < snapshot->peer_count; i++)
-        json_array_append_new(peers, peer_object(&snapshot->peers[i]));
+        json_array_append_new(peers, gw_snapshot_peer_object(&snapshot->peers[i]));
     for (uint32_t i = 0; i < snapshot->checkpoint_count; i++)
         json_array_append_new(checkpoints, checkpoint_object(&snapshot->checkpoints[i]));
     for (uint32_t i = 0; i < snapshot->gpu_count; i++)
@@ -196,6 +198,11 @@ char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
     json_object_set_new(root, "checkpoints", checkpoints);
     json_object_set_new(root, "gpus", gpus);
     json_object_set_new(root, "energy", energy_object(snapshot));
+    return root;
+}
+
+char *gw_snapshot_json(const gw_node_snapshot *snapshot) {
+    json_t *root = gw_snapshot_object(snapshot);
     char *text = gw_json_line(root);
     json_decref(root);
     return text;
