@@ -72,6 +72,10 @@ typedef struct gw_peer_config {
     bool skip_bad; /* --on-bad skip: a step with bad elements is skipped */
     /* --verify, in millionths of the shards that are computed twice; all peers have the same. */
     uint32_t verify;
+    /* --deal energy: shards are dealt to those whom they cost least, and steps may take so many thousandths
+     * longer for it; all peers have the same. */
+    bool deal_energy;
+    uint32_t deal_slack;
     /* --keep-best and --patience, and the report and direction as people see them; NULL: off. */
     gw_best_rule best;
     const char *best_by;

@@ -153,9 +153,10 @@ typedef struct gw_event {
                                of its last claim, or has given it back */
         } claim;
         struct {
-            uint64_t speed; /* thousandths of a shard a second that this peer's workers do while busy; 0 =
+            uint64_t speed;  /* thousandths of a shard a second that this peer's workers do while busy; 0 =
                                they did none */
-            gw_bad bad;     /* the first bad element of this peer's contributions */
+            uint64_t joules; /* microjoules that one more shard costs here; 0 = not known */
+            gw_bad bad;      /* the first bad element of this peer's contributions */
             const gw_recheck *rechecks; /* results of the shards computed twice, in any order */
             uint32_t recheck_count;
         } sealed;

@@ -46,6 +46,12 @@ static void deal_more_than_are_listed(gw_peer *peer, gw_actions *actions, uint32
     if (action->kind == GW_ACT_DEAL && action->deal.list != NULL) action->deal.end += CANARY_SHARDS;
 }
 
+static void cut_otherwise(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    if (action->kind != GW_ACT_DEAL || canary_step_of(peer) != 7 || canary_seen++ > 0) return;
+    ((uint32_t *)(uintptr_t)action->deal.cuts)[1] ^= 1;
+}
+
 static void take_twice(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
     if (actions->list[at].kind == GW_ACT_TAKE) canary_add_copy(actions, at);
@@ -73,6 +79,11 @@ static void reduce_again(gw_peer *peer, gw_actions *actions, uint32_t at) {
 static void probe_the_next_step(gw_peer *peer, gw_actions *actions, uint32_t at) {
     (void)peer;
     actions->list[at].step += actions->list[at].kind == GW_ACT_PROBE;
+}
+
+Test(canary_work, a_member_deals_otherwise_than_the_others) {
+    gw_sim_options options = canary_quiet();
+    canary_find(&options, "otherwise than a member before it", cut_otherwise);
 }
 
 Test(canary_work, a_state_is_changed_while_it_is_in_use) {

@@ -74,8 +74,9 @@ static void seal_if_done(world *w, uint32_t i) {
     gw_event event = {.kind = GW_EV_SEALED,
                       .token = b->sealing,
                       .sealed.speed = 1000,
+                      .sealed.joules = UINT64_C(1000) << 3 * i,
                       .sealed.recheck_count = b->check_count};
-    if (f.kind == DAMAGED) event.sealed.speed = 0;
+    if (f.kind == DAMAGED) event.sealed.speed = event.sealed.joules = 0;
     b->bad |= f.kind == WRONG;
     if (b->bad) event.sealed.bad = (gw_bad){.present = true, .shard = i, .tensor = 1, .index = 7};
     b->sealing = 0;

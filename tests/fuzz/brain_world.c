@@ -345,6 +345,7 @@ world *world_open(uint8_t kind) {
                              .quorum = kind & WORLD_MAJORITY ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .fast = w->fast,
                              .verify = shares[kind / WORLD_VERIFY % 4],
+                             .deal_energy = (kind & WORLD_BEST) != 0,
                              .skip_bad = (kind & WORLD_SKIP_BAD) != 0,
                              .best = {.on = (kind & WORLD_BEST) != 0, .patience = WORLD_STEPS},
                              .best_by = "loss:min",

@@ -54,6 +54,7 @@ static const option examples[] = {
     {"resume-timeout", "1m"},
     {"save-timeout", "500ms"},
     {"hang-timeout", "2s"},
+    {"deal", "energy:5%"},
     {"energy-factor", "co2=0.35,money=0.3,currency=EUR"},
     {"cpu-watts", "12.5"},
     {"val", "text"},

@@ -179,7 +179,7 @@ _godwit_table() {
         kinds[--job]='any'
         ;;
     run)
-        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --deal= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
         kinds[--cluster]='any'
         kinds[--join]='any'
@@ -209,6 +209,7 @@ _godwit_table() {
         kinds[--key]='file'
         kinds[--metrics]='file'
         kinds[--cpu-class]='words haswell skylakex zen'
+        kinds[--deal]='words speed energy'
         kinds[--device]='words auto cpu cuda'
         kinds[--on-bad]='words stop skip'
         kinds[--precision]='words fp32 tf32 bf16'
@@ -293,7 +294,7 @@ _godwit_table() {
         fi
         ;;
     sim)
-        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --evaluate-every= --fail= --fast= --fault-ms= --first= --flap= --flip-ms= --force= --tight= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --older= --part= --partition-ms= --path-ms= --patience= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --worker-loss= --wrong= --forks= --founders= --gossip= --jobs= --keep-going --minutes= --peers= --processor-time= --repairs --shrink --trace --without='
+        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --evaluate-every= --fail= --fast= --fault-ms= --first= --flap= --flip-ms= --force= --tight= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --older= --part= --partition-ms= --path-ms= --patience= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --worker-loss= --wrong= --forks= --founders= --frugal= --gossip= --jobs= --keep-going --minutes= --peers= --processor-time= --repairs --shrink --trace --without='
         kinds[--quorum]='words any majority'
         kinds[--reduce]='words exact fast'
         kinds[--seed]='any'
@@ -365,6 +366,7 @@ _godwit_table() {
         kinds[--wrong]='any'
         kinds[--forks]='any'
         kinds[--founders]='any'
+        kinds[--frugal]='any'
         kinds[--gossip]='any'
         kinds[--jobs]='any'
         kinds[--minutes]='any'

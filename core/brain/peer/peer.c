@@ -131,6 +131,8 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
                        c->state_chunks, GW_MAX_CHUNKS);
     if (c->verify > GW_VERIFY_WHOLE)
         return gw_fail(err, GW_E_USAGE, "--verify: more than every shard makes no sense");
+    if (c->deal_slack > 1000)
+        return gw_fail(err, GW_E_USAGE, "--deal: steps that take more than twice as long make no sense");
     if (c->replicas < 1 || c->replicas > GW_MAX_REPLICAS)
         return gw_fail(err, GW_E_USAGE, "--replicas is 1 to %d", GW_MAX_REPLICAS);
     if (c->keep < 1) return gw_fail(err, GW_E_USAGE, "--keep must be at least 1");
@@ -142,15 +144,17 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
  * that skips a bad step at which others stop would go on without them. */
 static char *identity_and_rules(const gw_peer_config *c) {
     char *text, peers[32] = "", verify[40] = "off";
-    char best[sizeof "keep-best=\n" + GW_BEST_BY_BYTES] = "";
+    char best[sizeof "keep-best=\n" + GW_BEST_BY_BYTES] = "", deal[40] = "";
     bool majority = c->quorum == GW_QUORUM_MAJORITY;
     if (majority) snprintf(peers, sizeof peers, "peers=%" PRIu32 "\n", c->peers);
     /* with all digits, as peers with another share choose other shards */
     if (c->verify > 0) snprintf(verify, sizeof verify, "%.7g%%", (double)c->verify / 1e4);
     /* Builds that know no such line join peers that have none. */
     if (c->best.on) snprintf(best, sizeof best, "keep-best=%s\n", c->best_by);
-    int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n%s", c->identity,
-                          majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop", best);
+    if (c->deal_energy) snprintf(deal, sizeof deal, "deal=energy:%.7g%%\n", (double)c->deal_slack / 10);
+    int length =
+        asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n%s%s", c->identity,
+                 majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop", best, deal);
     GW_ASSERT_MEMORY(length >= 0);
     return text;
 }

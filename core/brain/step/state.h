@@ -33,6 +33,9 @@ typedef struct gw_step_state {
     /* Members report their claims, as peers have died at shards of this step (members/poison.c). */
     bool careful;
     uint64_t speeds[GW_MAX_MEMBERS]; /* by rank, by which the next step is dealt */
+    uint64_t joules[GW_MAX_MEMBERS]; /* by rank: what a shard costs; 0 = not known */
+    uint64_t own_joules;             /* as this peer's world has told last */
+    uint64_t due_ns;    /* by when the present deal is to be done; 0 = nobody is spared, and all may steal */
     uint64_t own_speed; /* of the last step in which this peer had a shard; 0 = it has had none */
     uint64_t speed_ns;  /* when own_speed was measured */
     /* Shards of others since this peer last had one; own_speed becomes too old by them. */

@@ -30,6 +30,9 @@ enum {
     SHOW_HELD_MS = 2000, /* a step that is kept from its end for so long is shown to people */
     LEAST_IDLE_SHARDS = 16,
     MOST_IDLE_SHARDS = 1024,
+    LATE = 8,       /* a member is late that takes longer than the deal allows by one part in so many */
+    SOON_US = 1000, /* work that is done so soon is not waited for */
+    SPARED_MOST_US = 50000, /* a member that is spared looks again after so long at the latest */
 };
 #define SHARD_NS UINT64_C(1000000000000) /* divided by a speed: the time that one shard takes */
 
@@ -53,6 +56,7 @@ void gw_steps_begin(gw_peer *p, const gw_set *missing, const uint32_t *cuts) {
     p->step.thief.active = false;
     p->step.lacks_shard = false;
     p->step.held_ns = 0;
+    p->step.due_ns = 0;
     p->step.tag = gw_word_tag(p->view.current.epoch, p->state.step);
     gw_action *deal = gw_peer_act(p, GW_ACT_DEAL);
     deal->deal.tag = p->step.tag;
@@ -77,8 +81,14 @@ static void begin_whole_step(gw_peer *p) {
     p->step.accumulator_step = p->state.step;
     p->step.careful = gw_shard_deaths_in_step(&p->members.agreed, p->state.step); /* in an earlier life */
     uint32_t cuts[GW_MAX_MEMBERS + 1];
-    gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, cuts);
+    uint64_t allowed_ns = 0;
+    if (p->config.deal_energy)
+        allowed_ns = gw_deal_cut_cheaply(p->step.shards, p->step.speeds, p->step.joules,
+                                         p->view.current.count, p->config.deal_slack, cuts);
+    else
+        gw_deal_cut(p->step.shards, p->step.speeds, p->view.current.count, cuts);
     gw_steps_begin(p, NULL, cuts);
+    if (allowed_ns > 0) p->step.due_ns = p->now + allowed_ns + allowed_ns / LATE;
 }
 
 /* Stealing. */
@@ -110,18 +120,41 @@ static bool is_worth_stealing(uint32_t left, uint64_t thief_speed, uint64_t vict
     return ((unsigned __int128)left + 1) * thief_speed >= victim_speed;
 }
 
+/* How long a member takes for so many shards, by its last speed; 0 = not known. */
+static uint64_t time_for(const gw_peer *p, uint32_t rank, uint32_t shards) {
+    uint64_t speed = p->step.speeds[rank];
+    return speed == 0 ? 0 : (uint64_t)((unsigned __int128)shards * SHARD_NS / speed);
+}
+
+/* Whether this peer leaves a victim its work, as its own shards are dearer and the victim will be done in
+ * time. Then *wait_ns is the time after which it looks again, as the victim may be late then; 0: the
+ * victim is nearly done. */
+static bool spares(const gw_peer *p, uint32_t rank, uint32_t left, uint64_t *wait_ns) {
+    uint64_t needed_ns = time_for(p, rank, left), most_ns = UINT64_C(1000) * SPARED_MOST_US;
+    *wait_ns = 0;
+    if (p->step.due_ns == 0 || needed_ns == 0 || p->now + needed_ns > p->step.due_ns) return false;
+    if (!gw_deal_is_dearer(p->step.joules[gw_peer_own_rank(p)], p->step.joules[rank])) return false;
+    if (needed_ns >= UINT64_C(1000) * SOON_US) *wait_ns = needed_ns / 2 < most_ns ? needed_ns / 2 : most_ns;
+    return true;
+}
+
 /* The victim whose remaining work takes longest at its own speed; -1: no word that is ready has any for this
- * peer. */
-static int choose_victim(const gw_peer *p) {
+ * peer. *wait_ns is the time after which a member that is spared now may be a victim; 0 = none will. */
+static int choose_victim(const gw_peer *p, uint64_t *wait_ns) {
     const gw_thief *t = &p->step.thief;
-    uint64_t own_speed = p->step.speeds[gw_peer_own_rank(p)];
+    uint64_t own_speed = p->step.speeds[gw_peer_own_rank(p)], wait;
     int best = -1;
+    *wait_ns = 0;
     unsigned __int128 best_cost = 0, best_speed = 1;
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         if (!is_live_deal(t, rank, p->step.tag)) continue;
         uint32_t left = gw_word_left(gw_word_unpack(t->words[rank]));
         uint64_t speed = p->step.speeds[rank] == 0 ? 1 : p->step.speeds[rank];
         if (!is_worth_stealing(left, own_speed, p->step.speeds[rank])) continue;
+        if (spares(p, rank, left, &wait)) {
+            if (wait > 0 && (*wait_ns == 0 || wait < *wait_ns)) *wait_ns = wait;
+            continue;
+        }
         if (best >= 0 && left * best_speed <= best_cost * speed) continue;
         best = (int)rank;
         best_cost = left;
@@ -142,12 +175,15 @@ static bool all_words_ready(const gw_peer *p) {
  * that member. */
 static void decide(gw_peer *p) {
     gw_thief *t = &p->step.thief;
-    int victim = choose_victim(p);
+    uint64_t wait_ns;
+    int victim = choose_victim(p, &wait_ns);
     if (victim < 0) {
-        if (all_words_ready(p))
-            seal_or_wait(p);
-        else
+        if (!all_words_ready(p))
             t->retry_ns = p->now + NOT_READY_RETRY_US * 1000;
+        else if (wait_ns > 0)
+            t->retry_ns = p->now + wait_ns;
+        else
+            seal_or_wait(p);
         return;
     }
     gw_word word = gw_word_unpack(t->words[victim]), rest;
@@ -345,6 +381,7 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event, bool newcomers) {
     if (p->phase != GW_AT_SEALING || event->token != p->step.seal_token) return;
     p->step.seal_token = 0;
     note_speed(p, event->sealed.speed);
+    p->step.own_joules = event->sealed.joules < GW_JOULES_MOST ? event->sealed.joules : GW_JOULES_MOST;
     if (p->step.lacks_shard) return; /* a view has been asked for in which the shard is dealt again */
     p->phase = GW_AT_REDUCING;
     gw_action *reduce = gw_peer_act(p, GW_ACT_REDUCE);
@@ -357,6 +394,9 @@ void gw_steps_sealed(gw_peer *p, const gw_event *event, bool newcomers) {
     if (gw_peer_is_leader(p) && p->config.best.on) row[GW_SLOT_BEST] = gw_best_word(&p->state.best);
     if (gw_peer_is_leader(p)) row[GW_SLOT_DECISIONS] = gw_saves_decide(p) | (newcomers ? GW_DECIDE_PAUSE : 0);
     if (p->save.unwritable) row[GW_SLOT_FLAGS] |= GW_FLAG_UNWRITABLE;
+    /* A cost is as old as the speed: a peer that has been spared for long is tried again. */
+    if (p->config.deal_energy && !p->step.speed_old)
+        row[GW_SLOT_FLAGS] |= (int64_t)(p->step.own_joules << GW_JOULES_SHIFT);
     put_bad(row, &event->sealed.bad);
     row[GW_SLOT_CHECK] = row_check(row);
     gw_verify_reduce(p, event, reduce);
@@ -379,6 +419,7 @@ static void take_decisions(gw_peer *p, const int64_t *slots) {
     for (uint32_t rank = 0; rank < p->view.current.count; rank++) {
         const int64_t *row = slots + (size_t)rank * GW_SLOTS;
         p->step.speeds[rank] = (uint64_t)row[GW_SLOT_SPEED];
+        p->step.joules[rank] = (uint64_t)row[GW_SLOT_FLAGS] >> GW_JOULES_SHIFT;
         gw_saves_note_disk(p, rank, row[GW_SLOT_FLAGS] & GW_FLAG_UNWRITABLE);
     }
 }
@@ -545,6 +586,7 @@ void gw_steps_view_begins(gw_peer *p, const gw_install *i) {
     p->step.careful = gw_shard_deaths_in_step(&i->losses, i->step);
     p->step.shards = i->missing.size;
     for (uint32_t k = 0; k < i->view.count; k++) p->step.speeds[k] = i->cuts[k + 1] - i->cuts[k];
+    memset(p->step.joules, 0, sizeof p->step.joules); /* ranks have changed; the next sum tells them */
 }
 
 /* Begins the accumulator of a step, with all its shards. It does so even if the job is stopped and nothing is

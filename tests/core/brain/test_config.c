@@ -46,6 +46,9 @@ Test(peer_config, what_makes_no_sense_is_refused_by_name) {
     c.verify = GW_VERIFY_WHOLE + 1;
     expect_refused(&c, GW_E_USAGE, "--verify");
     c = good;
+    c.deal_slack = 1001;
+    expect_refused(&c, GW_E_USAGE, "--deal");
+    c = good;
     c.replicas = 0;
     expect_refused(&c, GW_E_USAGE, "--replicas");
     c.replicas = GW_MAX_REPLICAS + 1;

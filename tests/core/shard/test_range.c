@@ -3,6 +3,7 @@
 #include "core/shard/range.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
 
 Test(range, word_keeps_its_three_numbers) {
     gw_word word = {.tag = 0xABCDEF, .next = 12345, .end = (1 << 20) - 1};
@@ -103,4 +104,98 @@ Test(deal, bears_extreme_speeds_and_few_positions) {
     const uint64_t equal[] = {5, 5, 5};
     gw_deal_cut(2, equal, 3, cuts);
     cr_assert_eq(cuts[3], 2);
+}
+
+/* Each of three can do two of five shards while the flock waits: the dearest gets one. */
+Test(deal, gives_the_cheap_what_they_can_do_while_the_flock_waits) {
+    const uint64_t speeds[] = {1000, 1000, 1000}, joules[] = {30, 10, 20};
+    uint32_t cuts[4];
+    cr_assert_eq(gw_deal_cut_cheaply(5, speeds, joules, 3, 0, cuts), UINT64_C(2000000001));
+    const uint32_t expected[] = {0, 1, 3, 5};
+    cr_assert_arr_eq(cuts, expected, sizeof expected);
+    cr_assert_neq(gw_deal_cut_cheaply(4, speeds, joules, 3, 0, cuts), 0);
+    const uint32_t rests[] = {0, 0, 2, 4};
+    cr_assert_arr_eq(cuts, rests, sizeof rests);
+}
+
+/* What is measured of equal speeds differs a little, and each of them can do two all the same. */
+Test(deal, by_energy_bears_speeds_that_are_not_measured_exactly) {
+    const uint64_t speeds[] = {49807, 49760, 48772, 49342}, joules[] = {9947190, 9269547, 36747356, 10029786};
+    uint32_t cuts[5];
+    gw_deal_cut_cheaply(6, speeds, joules, 4, 0, cuts);
+    const uint32_t expected[] = {0, 2, 4, 4, 6};
+    cr_assert_arr_eq(cuts, expected, sizeof expected);
+}
+
+Test(deal, lets_a_step_take_longer_by_no_more_than_is_allowed) {
+    const uint64_t speeds[] = {1000, 1000}, joules[] = {30, 10};
+    uint32_t cuts[3];
+    gw_deal_cut_cheaply(100, speeds, joules, 2, 100, cuts);
+    cr_assert_eq(cuts[1], 45);
+    gw_deal_cut_cheaply(100, speeds, joules, 2, 0, cuts);
+    cr_assert_eq(cuts[1], 50, "nobody waits, so that nothing is to be gained");
+}
+
+Test(deal, without_costs_is_by_speed_and_costs_that_hardly_differ_count_as_equal) {
+    const uint64_t speeds[] = {1000, 2000, 1000}, none[] = {0, 0, 0}, alike[] = {1000, 1001, 1002};
+    uint32_t cuts[4], usual[4];
+    gw_deal_cut(10, speeds, 3, usual);
+    cr_assert_eq(gw_deal_cut_cheaply(10, speeds, none, 3, 100, cuts), 0);
+    cr_assert_arr_eq(cuts, usual, sizeof usual);
+    gw_deal_cut_cheaply(10, speeds, alike, 3, 100, cuts);
+    cr_assert_arr_eq(cuts, usual, sizeof usual);
+    cr_assert(!gw_deal_is_dearer(1002, 1000) && gw_deal_is_dearer(1200, 1000) && !gw_deal_is_dearer(0, 1) &&
+              !gw_deal_is_dearer(1, 0));
+}
+
+/* The time in which the last member is done, in units that both deals share. */
+static double time_of(const uint32_t *cuts, const uint64_t *speeds, uint32_t count) {
+    double most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        double time = (double)(cuts[i + 1] - cuts[i]) / (double)speeds[i];
+        if (time > most) most = time;
+    }
+    return most;
+}
+
+static double cost_of(const uint32_t *cuts, const uint64_t *joules, uint32_t count) {
+    double sum = 0;
+    for (uint32_t i = 0; i < count; i++) sum += (double)(cuts[i + 1] - cuts[i]) * (double)joules[i];
+    return sum;
+}
+
+Test(deal, costs_no_more_and_takes_no_longer_than_allowed_whatever_is_measured) {
+    gw_rng rng = gw_rng_seeded(7);
+    for (int round = 0; round < 20000; round++) {
+        uint32_t count = 1 + (uint32_t)gw_rng_below(&rng, 12), positions = (uint32_t)gw_rng_below(&rng, 300);
+        uint32_t slack = (uint32_t)gw_rng_below(&rng, 3) * 70, usual[13], cuts[13];
+        uint64_t speeds[12], joules[12];
+        for (uint32_t i = 0; i < count; i++) {
+            speeds[i] = 1 + gw_rng_below(&rng, UINT64_C(1) << gw_rng_below(&rng, 40));
+            /* powers of two, as what counts as equal may cost a little more */
+            joules[i] = UINT64_C(1) << gw_rng_below(&rng, 40);
+        }
+        gw_deal_cut(positions, speeds, count, usual);
+        uint64_t due_ns = gw_deal_cut_cheaply(positions, speeds, joules, count, slack, cuts);
+        cr_assert_eq(cuts[count], positions);
+        double time = time_of(cuts, speeds, count),
+               most = time_of(usual, speeds, count) * (1 + slack / 1000.0);
+        double eighth = 0; /* of a shard of the slowest that has any */
+        for (uint32_t i = 0; i < count; i++)
+            if (cuts[i + 1] > cuts[i] && 0.125 / (double)speeds[i] > eighth)
+                eighth = 0.125 / (double)speeds[i];
+        cr_assert(time <= (most + eighth) * (1 + 1e-12), "round %d", round);
+        cr_assert(cost_of(cuts, joules, count) <= cost_of(usual, joules, count) * (1 + 1e-12), "round %d",
+                  round);
+        cr_assert(positions == 0 || fabs((double)due_ns - most * 1e12) <= 2 + most * 1e3, "round %d", round);
+    }
+}
+
+Test(deal, by_energy_bears_extremes) {
+    const uint64_t speeds[] = {UINT64_MAX, 1, 0, 1}, joules[] = {UINT64_MAX, 1, 0, 5};
+    uint32_t cuts[5];
+    cr_assert_neq(gw_deal_cut_cheaply((1 << 20) - 1, speeds, joules, 4, 1000, cuts), 0);
+    cr_assert_eq(cuts[4], (1 << 20) - 1);
+    cr_assert_eq(gw_deal_cut_cheaply(0, speeds, joules, 4, 0, cuts), 0);
+    cr_assert_eq(cuts[4], 0);
 }

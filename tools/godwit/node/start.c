@@ -354,11 +354,11 @@ static bool open_energy(gw_node *node, gw_err *err) {
                                       .job = node->job.id,
                                       .fresh = options->fresh,
                                       .workers = options->job == &gw_job_program,
-                                      .asked =
-                                          options->cpu_watts > 0 || factors->has_co2 || factors->has_money,
+                                      .asked = options->cpu_watts > 0 || options->deal_energy ||
+                                               factors->has_co2 || factors->has_money,
                                       .cpu_watts = options->cpu_watts,
                                       .gpus = node->gpu.watch};
-    node->energy = node->publisher.of.energy = gw_energy_meter_open(&energy, err);
+    node->energy = node->publisher.of.energy = node->reports.energy = gw_energy_meter_open(&energy, err);
     return node->energy != NULL;
 }
 
@@ -538,6 +538,8 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .fast = options->fast,
         .skip_bad = options->skip_bad,
         .verify = options->verify,
+        .deal_energy = options->deal_energy,
+        .deal_slack = options->deal_slack,
         .best = node->job.best.rule,
         .best_by = node->job.best.by,
         .effects = options->job->commit != NULL,

@@ -298,6 +298,25 @@ static bool take_share(const option_row *option, const char *text, gw_run_option
                    option->name, text);
 }
 
+/* "speed", "energy", "energy:5%". */
+static bool take_deal(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    char *end;
+    options->deal_energy = strncmp(text, "energy", 6) == 0;
+    options->deal_slack = 0;
+    if (strcmp(text, "speed") == 0 || strcmp(text, "energy") == 0) return true;
+    double percent = options->deal_energy && text[6] == ':' ? strtod(text + 7, &end) : -1;
+    bool plain = percent >= 0 && strspn(text + 7, "0123456789.") == strlen(text + 7) - 1;
+    if (plain && strcmp(end, "%") == 0 && percent <= 100) {
+        options->deal_slack = (uint32_t)(percent * 10 + 0.5);
+        return true;
+    }
+    return gw_fail(
+        err, GW_E_USAGE,
+        "--%s: '%s' is neither 'speed' nor 'energy', nor such as 'energy:5%%', which lets steps take 5%% "
+        "longer (100%% at most)",
+        option->name, text);
+}
+
 static bool take_transport(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     return gw_fabric_kinds(text, &options->transports) ||
            gw_fail(err, GW_E_USAGE, "--%s: '%s' is none of auto, tcp, shm and rdma", option->name, text);
@@ -457,6 +476,11 @@ static const option_row options_of_run[] = {
      "The kind of sums: exact ones are the same bytes on any number of peers; fast ones are sums of floats, "
      "which are smaller and differ, and need --quorum majority",
      WORK, take_choice, FIELD(fast), .identity = true},
+    {"deal", "speed|energy[:PERCENT]", "speed", NULL,
+     "How work is shared: by speed, or to those whom it costs least energy, while the flock waits anyway; "
+     "with a "
+     "percentage steps may take so much longer for it; all peers need the same value",
+     WORK, take_deal, FIELD(deal_energy)},
     {"verify", "PERCENT|off", "off", NULL,
      "The share of the shards, like 1%, that two peers compute and compare bit by bit; the state in memory "
      "is checked too; all peers need the same value",

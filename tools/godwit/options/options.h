@@ -56,6 +56,8 @@ typedef struct gw_run_options {
     uint64_t steps; /* 0 = as many as the job has */
     gw_quorum quorum;
     bool fast;             /* --reduce fast */
+    bool deal_energy;      /* --deal energy */
+    uint32_t deal_slack;   /* thousandths by which steps may take longer for it */
     uint32_t verify;       /* --verify, in millionths of the shards; 0 = off */
     bool skip_bad;         /* --on-bad skip */
     const char *cpu_class; /* NULL = the class of this processor */

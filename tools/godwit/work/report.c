@@ -26,6 +26,7 @@ static void on_sealed(void *context, gw_token token, uint64_t speed, const gw_re
     gw_exact_bad bad;
     reports->device->ops->bad(reports->device, &bad);
     mail->event.sealed.speed = speed;
+    mail->event.sealed.joules = gw_energy_meter_shard(reports->energy);
     mail->checks = calloc(count ? count : 1, sizeof *checks);
     GW_ASSERT_MEMORY(mail->checks != NULL);
     memcpy(mail->checks, checks, count * sizeof *checks);

@@ -16,6 +16,7 @@
  * - names.c: what a peer is called by others is the name of that life of it.
  * - views.c: views for newcomers do not follow one another without end.
  * - poison.c: a shard is named poison only after enough lives have died at it.
+ * - deals.c: all members of a view deal a step alike.
  * - ends.c: no process ends by itself without a cause.
  * - finish.c: after all faults are healed, the job and every peer end in time. */
 #ifndef GODWIT_TOOLS_SIM_JUDGE_JUDGE_H
@@ -184,6 +185,19 @@ typedef struct sim_poison {
     bool first[SIM_PEERS]; /* by peer: no other had named a poison shard before it */
 } sim_poison;
 
+/* A deal, as the first member of its view has made it. */
+typedef struct sim_deal {
+    gw_view_name view;
+    uint64_t step, cuts; /* a hash of the cuts */
+} sim_deal;
+
+enum { SIM_DEALS = 64 };
+
+typedef struct sim_deals {
+    sim_deal list[SIM_DEALS]; /* the last ones, in a ring */
+    uint32_t next;
+} sim_deals;
+
 typedef struct sim_end {                /* events of a peer's life that may excuse its end */
     bool gave_up, refused, device_lost; /* events of this life */
     /* this life may have heard of a stop: it ran when the job was asked to stop, or with a life that did */
@@ -219,6 +233,7 @@ typedef struct sim_judges {
     sim_best best;
     sim_views views;
     sim_poison poison;
+    sim_deals deals;
     sim_ends ends;
     sim_final final;
 } sim_judges;
@@ -242,8 +257,8 @@ void sim_check_all_stop(sim_judges *j);
 /* The observers that the judges register, in the order of the list above. */
 extern const sim_observer sim_lineage_observer, sim_changes_observer, sim_corruption_observer,
     sim_sums_observer, sim_shown_observer, sim_claimed_lineage_observer, sim_kept_observer, sim_best_observer,
-    sim_bad_observer, sim_names_observer, sim_views_observer, sim_poison_observer, sim_ends_observer,
-    sim_final_observer;
+    sim_bad_observer, sim_names_observer, sim_views_observer, sim_poison_observer, sim_deals_observer,
+    sim_ends_observer, sim_final_observer;
 
 /* lineage.c */
 /* returns NULL where no view has made the state */

@@ -146,6 +146,11 @@ const gw_sim_option gw_sim_option_table[] = {
      0, false},
     {"replicas", "N", "--replicas, 0 = 2", AT(replicas), 0, GW_MAX_REPLICAS, 0, 0, 0, false},
     {"keep", "N", "--keep, 0 = 2", AT(keep), 0, GW_SIM_KEEP, 0, 0, 0, false},
+    {"frugal", "N",
+     "--deal energy: steps may take N - 1 thousandths longer, and peers' shards cost different energy; 0 = "
+     "--deal "
+     "speed",
+     AT(frugal), 0, 1001, 0, 0, 0, false},
     {"evaluate-every", "N", "--keep-best: one step in N is an evaluation; 0 = none is", AT(evaluate_every), 0,
      LONG, 0, 0, 0, false},
     {"patience", "N", "--patience, 0 = the job does not end by it", AT(patience), 0, LONG, 0, 0, 0, false},
@@ -511,6 +516,7 @@ void gw_sim_draw(gw_sim_options *o) {
     set_unset(&o->refuse_permille, draw_own(o, 0x4ef5eULL, 0.1, 1, 20));
     /* In half of the runs with a poison shard it ends worker processes. */
     set_unset(&o->worker_permille, draw_own(o, 0x30a4e4ULL, o->poison_step != 0 ? 0.5 : 0.1, 1, 50));
+    set_unset(&o->frugal, draw_own(o, 0xf49a1ULL, 0.25, 1, 300));
     set_unset(&o->change_ms, draw_own(o, 0xc4a26eULL, 0.1, 1000, 10000) * spread(o));
     set_unset(&o->tight_permille, draw_own(o, 0x7164474ULL, 0.5, 200, 1000));
     set_unset(&o->bound_ms, draw_bound_ms(o));

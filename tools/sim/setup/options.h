@@ -66,6 +66,7 @@ typedef struct gw_sim_options {
     uint32_t bound_ms;            /* the job must be done within this time after all faults are healed */
     uint32_t resume_ms;           /* --resume-timeout; 0 = the usual one */
     uint32_t replicas, keep;      /* --replicas, --keep (most GW_SIM_KEEP); 0 = as usual, 2 */
+    uint32_t frugal;              /* --deal energy:(frugal - 1) thousandths; 0 = --deal speed */
     uint32_t evaluate_every, patience; /* --keep-best: steps between evaluations; --patience; 0 = none */
     uint32_t processor_s; /* a run that uses so much processor time fails (limit.h); 0 = the default */
     FILE *trace;          /* everything that happens is written here; NULL = nowhere */

@@ -471,6 +471,8 @@ void sim_start(sim_cluster *c, sim_peer *p) {
                              .skip_bad = o->skip,
                              .effects = true,
                              .verify = o->verify_permille * 1000,
+                             .deal_energy = o->frugal > 0,
+                             .deal_slack = o->frugal > 0 ? o->frugal - 1 : 0,
                              .quorum = o->majority ? GW_QUORUM_MAJORITY : GW_QUORUM_ANY,
                              .checkpoint_steps = o->checkpoint_steps,
                              .checkpoint_ns = o->checkpoint_ms * SIM_MS,

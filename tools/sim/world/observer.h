@@ -70,7 +70,9 @@ typedef struct sim_observer {
     void (*logged)(void *context, sim_peer *p, const char *text);
 
     /* Sums. */
-    void (*step_begun)(void *context, sim_peer *p);  /* the accumulator is empty */
+    void (*step_begun)(void *context, sim_peer *p); /* the accumulator is empty */
+    void (*dealt)(void *context, sim_peer *p,
+                  const gw_action *deal);            /* its shards of a step were dealt to it */
     void (*sum_entered)(void *context, sim_peer *p); /* it is about to enter a reduction */
     /* its reduction failed with the member `with` */
     void (*sum_failed)(void *context, sim_peer *p, const sim_peer *with);

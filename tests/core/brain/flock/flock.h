@@ -117,6 +117,7 @@ typedef struct flock_peer {
     bool manifests_lost;       /* no manifests of them are left, as all others say */
     uint64_t seal_ns;          /* its shards of a step take this long */
     uint64_t speed;            /* that it measures in a step in which it has a shard; 0 = 1000, in any */
+    uint64_t joules;           /* that a shard costs it, in microjoules; 0 = it does not know */
     bool rests;                /* it begins no shard before flock_wake */
     uint64_t apply_ns;         /* applying takes this much longer */
     uint64_t flip_step; /* when it has applied so many steps a bit of its state flips, once; 0 = never */

@@ -18,6 +18,7 @@ static void seal_if_done(flock *f, uint32_t i) {
     gw_event event = {.kind = GW_EV_SEALED,
                       .token = p->sealing,
                       .sealed.speed = measured_speed(p),
+                      .sealed.joules = p->joules,
                       .sealed.rechecks = p->checks,
                       .sealed.recheck_count = p->check_count};
     if (p->bad_shard) event.sealed.bad = (gw_bad){.present = true, .shard = 3 + i, .tensor = 1, .index = 7};
