@@ -9,7 +9,8 @@
 #include <string.h>
 
 static void request_examples(fuzz_add *add, void *context) {
-    for (gw_service_kind kind = GW_SERVICE_LIST; kind <= GW_SERVICE_CHUNK; kind++) {
+    for (gw_service_kind kind = GW_SERVICE_LIST; kind <= GW_SERVICE_TRACE; kind++) {
+        if (kind == GW_SERVICE_WELCOME) continue;
         uint8_t bytes[GW_SERVICE_REQUEST_BYTES];
         const gw_service_request request = {.kind = kind,
                                             .id = 3,
@@ -58,6 +59,13 @@ static void answer_examples(fuzz_add *add, void *context) {
     add_answer(add, context,
                &(gw_service_answer){.kind = GW_SERVICE_HOLDERS, .holders = holders, .count = 3});
     add_answer(add, context, &(gw_service_answer){.kind = GW_SERVICE_CHUNK, .bytes = piece, .length = 3});
+    add_answer(add, context, &(gw_service_answer){.kind = GW_SERVICE_TRACE, .bytes = piece, .length = 3});
+    add_answer(add, context,
+               &(gw_service_answer){.kind = GW_SERVICE_TIME, .received_ns = 1, .sent_ns = UINT64_MAX});
+    add_answer(
+        add, context,
+        &(gw_service_answer){
+            .kind = GW_SERVICE_MEMBERS, .cluster = {{7}}, .keyed = true, .holders = holders + 1, .count = 2});
     add_answer(add, context,
                &(gw_service_answer){
                    .kind = GW_SERVICE_MANIFEST, .file_bytes = 10, .offset = 7, .bytes = piece, .length = 3});

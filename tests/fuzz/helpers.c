@@ -49,6 +49,8 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_description,
     &fuzz_mad_worker,
     &fuzz_slurm,
+    &fuzz_trace_batch,
+    &fuzz_trace_file,
     &fuzz_energy,
     NULL,
 };

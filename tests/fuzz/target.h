@@ -68,6 +68,8 @@ extern const fuzz_target fuzz_mad_worker;
 extern const fuzz_target fuzz_slurm;
 /* page.c */
 extern const fuzz_target fuzz_series, fuzz_card;
+/* traces.c */
+extern const fuzz_target fuzz_trace_batch, fuzz_trace_file;
 /* program.c */
 extern const fuzz_target fuzz_http, fuzz_control;
 

@@ -163,6 +163,8 @@ ENDURES(worker_message)
 ENDURES(description)
 ENDURES(mad_worker)
 ENDURES(slurm)
+ENDURES(trace_batch)
+ENDURES(trace_file)
 
 static void wake(int signal) {
     (void)signal;

@@ -14,5 +14,6 @@ int gw_bench_digits(int argc, char **argv);
 int gw_bench_gpu(int argc, char **argv);        /* exact addition, optimizers, matrix products, training */
 int gw_bench_gpt(int argc, char **argv);        /* a training step, and its parts */
 int gw_bench_checkpoint(int argc, char **argv); /* hashing, writing and restoring a state */
+int gw_bench_trace(int argc, char **argv);      /* a place that records for a trace */
 
 #endif

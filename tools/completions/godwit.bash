@@ -439,7 +439,7 @@ _godwit() {
         fi
         case $command,$COMP_CWORD in
         run,2) kind='job digits gpt program synthetic' ;;
-        bench,2) kind='words allreduce steal write aead accumulate checkpoint digits gpu gpt' ;;
+        bench,2) kind='words allreduce steal write aead trace accumulate checkpoint digits gpu gpt' ;;
         check,*) kind='file' ;;
         keygen,*) kind='file' ;;
         inspect,*) kind='file' ;;

@@ -36,7 +36,7 @@ complete -c godwit -n '__godwit_at 2 help' -a 'bench check devices export force-
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
-complete -c godwit -n '__godwit_at 2 bench' -a 'allreduce steal write aead accumulate checkpoint digits gpu gpt'
+complete -c godwit -n '__godwit_at 2 bench' -a 'allreduce steal write aead trace accumulate checkpoint digits gpu gpt'
 complete -c godwit -n '__godwit_is bench' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is bench' -l usage -d 'Print a short usage message, and exit'
 complete -c godwit -n '__godwit_is bench allreduce' -s b -l bytes -x -d 'Measure this size only'

@@ -533,6 +533,50 @@ def corruption(binary, quick):
     hashing(binary, quick)
 
 
+# ---- what it costs to be traced ----
+
+
+def stretch(flock, steps):
+    """(CPU seconds of the peers, ms) a step, of the next so many steps."""
+    begin = flock.first_step_after(time.time(), PATIENCE_S)
+    before = cpu_seconds(flock.peers)
+    flock.wait_step(begin["step"] + steps, PATIENCE_S)
+    taken = cpu_seconds(flock.peers) - before
+    commits = steps_between(flock, begin["time"], time.time())
+    done = commits[-1][1] - commits[0][1]
+    return taken / done, (commits[-1][0] - commits[0][0]) / done * 1000
+
+
+def traced(binary, flock, steps):
+    """The same while `godwit trace` records; ends the trace early."""
+    command = [binary, "trace", "--dir", flock.peers[0].directory, "--summary", "--seconds", "3600"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=bind_life) as one:
+        told = ""
+        while f"traces {len(flock.peers)} peers" not in told:
+            told = one.stderr.readline()
+            if not told:
+                raise Trouble("godwit trace has ended")
+        try:
+            return stretch(flock, steps)
+        finally:
+            one.send_signal(signal.SIGINT)
+            one.stderr.read()
+
+
+def tracing(binary, quick):
+    rounds, steps = (3, 1000) if quick else (15, 2500)
+    job = [*spinning(2, 1, "64k"), "--steps", "100000000", "--checkpoint-every", "off"]
+    table("9. godwit trace on steps of about 1 ms, 2 peers, off and on in turn: the ratio of neighbours, median")
+    with flock_of(binary, job, 2, ["--workers", "1"]) as flock:
+        stretch(flock, steps)
+        pairs = [(stretch(flock, steps), traced(binary, flock, steps)) for _ in range(rounds)]
+    row("a step without", f"{median([off[1] for off, _ in pairs]):.2f} ms")
+    for kind, at in (("wall", 1), ("CPU", 0)):
+        more = median([on[at] / off[at] - 1 for off, on in pairs])
+        row(f"  more {kind} time", f"{100 * more:+.2f} %", "<= 1 %")
+    bench_part(binary, "trace")
+
+
 def resident_bytes(peer):
     with open(f"/proc/{peer.process.pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -561,6 +605,7 @@ TABLES = {
     "micro": micro,
     "checkpoint": checkpoint,
     "corruption": corruption,
+    "tracing": tracing,
     "memory": memory,
     "rdma": rdma,
     "program": program,

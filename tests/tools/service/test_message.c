@@ -18,6 +18,9 @@ Test(service_message, a_request_arrives_as_it_was_sent_and_no_part_of_it_does) {
         {.kind = GW_SERVICE_MANIFEST, .checkpoint = {{{3}}, 40, {{5}}}, .offset = 4096},
         {.kind = GW_SERVICE_HOLDERS, .checkpoint = {{{3}}, 40, {{5}}}, .others = true},
         chunk_request(),
+        {.kind = GW_SERVICE_MEMBERS, .id = 2},
+        {.kind = GW_SERVICE_TIME, .id = 3},
+        {.kind = GW_SERVICE_TRACE, .id = 4},
     };
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         uint8_t bytes[GW_SERVICE_REQUEST_BYTES + 1] = {0}, again[GW_SERVICE_REQUEST_BYTES];

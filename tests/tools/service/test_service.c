@@ -1,5 +1,6 @@
 /* Clients of a peer: what they read, whom they are told of, and what they cannot do to it. */
 #include "core/os/clock.h"
+#include "core/os/trace.h"
 #include "scratch.h"
 #include "tests/tools/service/rig.h"
 
@@ -392,5 +393,90 @@ Test(service, clients_that_wait_for_a_silent_peer_hold_up_neither_newcomers_nor_
         gw_client_close(askers[i].client);
     }
     service_rig_start(&rig);
+    service_rig_close(&rig);
+}
+
+/* Tracing. */
+
+static void await_trace(bool on) {
+    while (gw_trace_is_on() != on) sched_yield();
+}
+
+/* Counts what this thread has recorded, as the peer tells it. */
+static uint32_t fetch_spans(gw_client *client) {
+    gw_trace_batch batch;
+    cr_assert(gw_client_trace(client, &batch, &err), "%s", err.text);
+    uint32_t count = batch.span_count;
+    cr_assert_eq(batch.lost, 0);
+    gw_trace_batch_free(&batch);
+    return count;
+}
+
+Test(service, peers_record_while_clients_trace_and_no_longer) {
+    open_spread(0);
+    gw_client *one = dial_rig(), *other = dial_rig();
+    cr_assert_not(gw_trace_is_on());
+    cr_assert_eq(fetch_spans(one), 0);
+    cr_assert(gw_trace_is_on());
+    gw_trace_mark(GW_TRACE_STEP, 1, 1);
+    cr_assert_eq(fetch_spans(other), 0);
+    gw_trace_mark(GW_TRACE_STEP, 1, 2);
+    cr_assert_eq(fetch_spans(one), 2);
+    cr_assert_eq(fetch_spans(other), 1);
+    gw_client_close(one);
+    gw_trace_mark(GW_TRACE_STEP, 1, 3);
+    cr_assert_eq(fetch_spans(other), 1, "the other one still traces");
+    gw_client_close(other);
+    await_trace(false);
+    service_rig_close(&rig);
+}
+
+Test(service, a_client_that_begins_a_trace_and_does_not_fetch_it_is_let_go) {
+    open_spread(0);
+    gw_client *client = dial_rig();
+    gw_trace_batch batch;
+    fetch_spans(client);
+    await_trace(false);
+    cr_assert_not(gw_client_trace(client, &batch, &err));
+    gw_client_close(client);
+    service_rig_close(&rig);
+}
+
+Test(service, an_end_of_the_peer_ends_the_trace_and_is_told) {
+    open_spread(0);
+    gw_client *client = dial_rig();
+    gw_trace_batch batch;
+    fetch_spans(client);
+    service_rig_stop(&rig);
+    cr_assert_not(gw_trace_is_on());
+    cr_assert_not(gw_client_trace(client, &batch, &err));
+    cr_assert_not_null(strstr(err.text, "a peer of an earlier build"));
+    gw_client_close(client);
+    service_rig_start(&rig);
+    service_rig_close(&rig);
+}
+
+Test(service, a_client_learns_the_members_and_the_clock) {
+    open_spread(5);
+    const char *key = service_rig_key_file(5);
+    gw_client *client = dial(rig.address, key, NULL);
+    gw_members members;
+    gw_trace_round round;
+    cr_assert_not_null(client, "%s", err.text);
+    cr_assert(gw_client_members(client, &members, &err), "%s", err.text);
+    cr_assert_eq(members.count, 1 + RIG_OTHERS);
+    cr_assert(members.keyed);
+    cr_assert(gw_peer_id_equal(&members.list[0].id, &rig.identity.id));
+    cr_assert(gw_peer_id_equal(&members.list[2].id, &rig.others[1].id));
+    uint64_t before_ns = gw_now_ns();
+    cr_assert(gw_client_time(client, &round, &err), "%s", err.text);
+    cr_assert(before_ns <= round.sent_ns && round.sent_ns <= round.peer_received_ns &&
+              round.peer_received_ns <= round.peer_sent_ns && round.peer_sent_ns <= round.received_ns);
+    gw_client *again = gw_client_dial_member(&members, 0, key, "test", &err);
+    cr_assert_not_null(again, "%s", err.text);
+    gw_client_close(again);
+    cr_assert_null(gw_client_dial_member(&members, 0, NULL, "test", &err));
+    gw_members_free(&members);
+    gw_client_close(client);
     service_rig_close(&rig);
 }

@@ -27,6 +27,7 @@ static const struct {
      "training, compared with its matrix products alone"},
     {"gpu", (char[]){"godwit bench gpu"}, gw_bench_gpu, "a GPU as jobs use it"},
     {"gpt", (char[]){"godwit bench gpt"}, gw_bench_gpt, "a training step of gpt, and its parts"},
+    {"trace", (char[]){"godwit bench trace"}, gw_bench_trace, "a place that records for 'godwit trace'"},
 };
 
 enum { BENCHES = sizeof benches / sizeof benches[0] };

@@ -22,7 +22,7 @@
  *   peer     an empty message: a heartbeat
  *
  * A client's first TRACE has the peer begin to record, the next ones bring what it has recorded since; its
- * connection's end, or GW_SERVICE_TRACE_NS without a TRACE, ends it. TIME is answered at once, with the peer's
+ * connection's end ends that. The peer ends the connection after GW_SERVICE_TRACE_NS without another TRACE. TIME is answered at once, with the peer's
  * clock (core/os/clock.h), in nanoseconds: four times make an offset (tools/godwit/trace/offset.h).
  *
  * The peer speaks first. A client has one request under way at a time. A peer of an earlier build, which does
@@ -49,7 +49,7 @@ enum {
     GW_SERVICE_WHY_TEXT = 200,
 };
 
-#define GW_SERVICE_TRACE_NS UINT64_C(10000000000)
+#define GW_SERVICE_TRACE_NS UINT64_C(5000000000)
 
 typedef enum gw_service_kind {
     GW_SERVICE_LIST = 1, /* the checkpoints whose manifests the peer has, of all jobs, the newest first */

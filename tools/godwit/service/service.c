@@ -517,7 +517,10 @@ static void beat(void *context) {
     uint64_t now_ns = gw_now_ns();
     for (session *s = service->ring.next, *next; s != &service->ring; s = next) {
         next = s->next;
-        if (now_ns - s->traced_ns > GW_SERVICE_TRACE_NS) end_trace(s);
+        if (s->trace != NULL && now_ns - s->traced_ns > GW_SERVICE_TRACE_NS) {
+            end(s, "it has begun a trace and does not fetch it");
+            continue;
+        }
         if (s->ready && gw_stream_queued(s->stream) == 0 && !gw_stream_send(s->stream, NULL, 0, &err))
             end(s, err.text);
     }
