@@ -12,7 +12,8 @@ _Static_assert(sizeof(gw_trace_record) == 32 && (GW_TRACE_RING & (GW_TRACE_RING 
 
 /* A ring is a seqlock for each of its places (Boehm, "Can seqlocks get along with programming language memory
  * models?", 2012): the writer announces a record before it writes it, and publishes it afterwards. A reader
- * copies what is published, and then drops what the announced ones may have overwritten. */
+ * copies what is published, and then drops what the announced ones may have overwritten: who has loaded a word
+ * of a record sees that it was announced, as the words are stored with release and loaded with acquire. */
 typedef struct ring {
     _Atomic uint64_t announced, published; /* numbers of records since the process began */
     _Atomic uint64_t words[GW_TRACE_RING][WORDS];
@@ -90,9 +91,8 @@ void gw_trace_add(gw_trace_kind kind, uint64_t begin_ns, uint64_t end_ns, uint32
     uint64_t words[WORDS], at = atomic_load_explicit(&r->published, memory_order_relaxed);
     memcpy(words, &record, sizeof words);
     atomic_store_explicit(&r->announced, at + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
     for (uint32_t i = 0; i < WORDS; i++)
-        atomic_store_explicit(&r->words[at % GW_TRACE_RING][i], words[i], memory_order_relaxed);
+        atomic_store_explicit(&r->words[at % GW_TRACE_RING][i], words[i], memory_order_release);
     atomic_store_explicit(&r->published, at + 1, memory_order_release);
 }
 
@@ -154,10 +154,9 @@ uint32_t gw_trace_read(gw_trace_cursor *cursor, uint32_t number, gw_trace_record
     for (uint32_t i = 0; i < count; i++) {
         uint64_t words[WORDS];
         for (uint32_t k = 0; k < WORDS; k++)
-            words[k] = atomic_load_explicit(&r->words[(first + i) % GW_TRACE_RING][k], memory_order_relaxed);
+            words[k] = atomic_load_explicit(&r->words[(first + i) % GW_TRACE_RING][k], memory_order_acquire);
         memcpy(&records[i], words, sizeof words);
     }
-    atomic_thread_fence(memory_order_acquire);
     uint64_t announced = atomic_load_explicit(&r->announced, memory_order_relaxed);
     uint64_t torn = announced > first + GW_TRACE_RING ? announced - GW_TRACE_RING - first : 0;
     if (torn > count) torn = count;

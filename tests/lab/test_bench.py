@@ -182,6 +182,24 @@ class Wrongs(unittest.TestCase):
         of_large = bench.LARGE_SHARDS * bench.LARGE_SHARD_MS / (bench.LARGE_MIB * 1.048576)
         self.assertAlmostEqual(of_large, of_nano, delta=of_nano / 10)
 
+    def test_the_cost_of_a_trace_is_that_of_neighbours(self):
+        """A machine that becomes slower by half from stretch to stretch makes no trace expensive."""
+        costs, rows = [1], []
+
+        def stretch(*ignored):
+            costs.append(1.5 * costs[-1])
+            return costs[-1], costs[-1]
+
+        self.put(flock_of=mock.MagicMock(), bench_part=lambda *ignored: None, stretch=stretch,
+                 traced=lambda *ignored: (1.02 * costs[-1], 1.02 * costs[-1]), row=lambda *words: rows.append(words))
+        self.assertEqual(self.run_bench("godwit", "tracing"), (0, ""))
+        self.assertEqual([words[1] for words in rows[1:]], ["+2.00 %", "+2.00 %"])
+
+    def test_a_trace_that_fails_is_no_measurement(self):
+        flock = types.SimpleNamespace(peers=[types.SimpleNamespace(directory="a")])
+        with self.assertRaisesRegex(Trouble, "godwit trace has ended"):
+            bench.traced(FAILS, flock, 10)
+
     def test_what_this_machine_cannot_measure(self):
         self.put(mnist_folder=lambda: None, bench_part=lambda *ignored: None)
         self.enterContext(mock.patch.object(rdma_bench, "missing", lambda: "no QEMU"))

@@ -30,7 +30,7 @@ typedef struct gw_summary_peer {
     double shares[GW_SHARES]; /* of the time of its workers; their sum is 1, or all are 0 */
     double reduce_s;          /* time in reductions since all members had entered */
     double hidden_s;          /* of it, the time in which a worker of this peer computed */
-    uint64_t shards, lost;    /* shards that ended; records that are missing */
+    uint64_t shards, lost;    /* shards of which some part was computed; records that are missing */
     int64_t offset_ns;        /* of its clock */
     uint64_t error_ns;        /* bound of the offset's error */
 } gw_summary_peer;

@@ -15,8 +15,8 @@
 /* The trace begins without peers that take longer to connect. */
 #define CONNECT_NS UINT64_C(5000000000)
 /* The time between two fetches, from a peer that has much to tell and from others. */
-#define OFTEN_NS   UINT64_C(15000000)
-#define SELDOM_NS  UINT64_C(100000000)
+#define OFTEN_NS  UINT64_C(15000000)
+#define SELDOM_NS UINT64_C(100000000)
 enum { ROUNDS = 8, MUCH = 8000, LAST_BATCHES = 64 };
 
 /* What the threads share. */
@@ -262,6 +262,7 @@ bool gw_collect(const gw_collect_options *options, gw_collected *collected, gw_e
                              : gw_client_open(options->dir, options->program, err);
     if (first == NULL) return false;
     if (!gw_client_members(first, &members, err)) {
+        gw_fail_in(err, "%s", gw_client_name(first));
         gw_client_close(first);
         return false;
     }
