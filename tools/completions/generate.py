@@ -19,8 +19,8 @@ import pages  # noqa: E402
 
 NOTE = "# Made by tools/completions/generate.py of the manual pages in tools/man: edit those.\n"
 # What a command takes beside options: "file", "dir" or "" for nothing; run and bench take a word first.
-OPERANDS = {"check": "file", "keygen": "file", "inspect": "file", "prune": "dir", "tokenize": "file", "export": "dir",
-            "generate": "dir", "plot": "file", "trace": "file"}
+OPERANDS = {"check": "file", "keygen": "file", "inspect": "file", "audit": "dir", "prune": "dir", "tokenize": "file",
+            "export": "dir", "generate": "dir", "plot": "file", "trace": "file"}
 
 
 def values(option):

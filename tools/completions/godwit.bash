@@ -6,6 +6,14 @@
 _godwit_table() {
     offered='' kinds=()
     case $1 in
+    audit)
+        offered+=' --step= --shard= --bisect= --job= --workers= --json --help --usage'
+        kinds[--step]='any'
+        kinds[--shard]='any'
+        kinds[--job]='any'
+        kinds[--workers]='any'
+        kinds[--bisect]='dir'
+        ;;
     bench)
         offered+=' --help --usage'
         if [ "$2" = allreduce ]; then
@@ -415,11 +423,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
@@ -443,6 +451,7 @@ _godwit() {
         check,*) kind='file' ;;
         keygen,*) kind='file' ;;
         inspect,*) kind='file' ;;
+        audit,*) kind='dir' ;;
         prune,*) kind='dir' ;;
         tokenize,*) kind='file' ;;
         export,*) kind='dir' ;;

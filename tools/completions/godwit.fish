@@ -14,6 +14,7 @@ function __godwit_at
 end
 
 complete -c godwit -f
+complete -c godwit -n '__godwit_at 1' -a audit -d 'compute steps of a job again and compare them with receipts'
 complete -c godwit -n '__godwit_at 1' -a bench -d 'measure parts of Godwit'
 complete -c godwit -n '__godwit_at 1' -a check -d 'find what in a Python program is not pure'
 complete -c godwit -n '__godwit_at 1' -a devices -d 'list GPUs and RDMA devices'
@@ -32,9 +33,19 @@ complete -c godwit -n '__godwit_at 1' -a stop -d 'stop the whole job after a che
 complete -c godwit -n '__godwit_at 1' -a tokenize -d 'convert texts to token shards'
 complete -c godwit -n '__godwit_at 1' -a trace -d 'record what the peers of a flock do, and where their time goes'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace'
+complete -c godwit -n '__godwit_at 2 help' -a 'audit bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
+
+complete -c godwit -n '__godwit_is audit' -a '(__fish_complete_directories)'
+complete -c godwit -n '__godwit_is audit' -l step -x -d 'Compute the step after which T steps are done, and those before it from the last checkpoint on'
+complete -c godwit -n '__godwit_is audit' -l shard -x -d 'Say of this shard of step T whether it was right, and who added it'
+complete -c godwit -n '__godwit_is audit' -l bisect -x -a '(__fish_complete_directories)' -d 'First compare the receipts in the directory with those of another run in DIR, and then compute the first step in which the two differ, to say which of them is right'
+complete -c godwit -n '__godwit_is audit' -l job -x -d 'Take the job whose id begins with HEX; by default, the one whose receipts are newest'
+complete -c godwit -n '__godwit_is audit' -l workers -x -d 'Compute with N threads; by default as the job\'s command does'
+complete -c godwit -n '__godwit_is audit' -l json -d 'Print one object of JSON'
+complete -c godwit -n '__godwit_is audit' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is audit' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_at 2 bench' -a 'allreduce steal write aead trace accumulate checkpoint digits gpu gpt'
 complete -c godwit -n '__godwit_is bench' -s '?' -l help -d 'Print the options of the command, and exit'

@@ -29,6 +29,7 @@ static const struct {
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
     {"new-job", (char[]){"godwit new-job"}, gw_new_job_main},
     {"inspect", (char[]){"godwit inspect"}, gw_inspect_main},
+    {"audit", (char[]){"godwit audit"}, gw_audit_main},
     {"prune", (char[]){"godwit prune"}, gw_prune_main},
     {"tokenize", (char[]){"godwit tokenize"}, gw_tokenize_main},
     {"export", (char[]){"godwit export"}, gw_export_main},
@@ -54,6 +55,7 @@ static void print_help(FILE *out) {
           "  godwit keygen FILE           write a cluster key\n"
           "  godwit new-job NAME          write a job of your own to begin with, in C\n"
           "  godwit inspect DIR|MANIFEST  show what a directory's checkpoints hold\n"
+          "  godwit audit DIR             compute steps again, compare them with receipts\n"
           "  godwit prune DIR             remove the checkpoints of old jobs\n"
           "  godwit tokenize TEXT...      turn texts into token shards for gpt to train on\n"
           "  godwit export DIR --to FILE  write a trained gpt for transformers to load\n"

@@ -123,7 +123,8 @@ bool gw_verify_states_agree(gw_peer *p, const int64_t *slots) {
         gw_halt(p, &p->view.current,
                 "as many members hold one state of step %" PRIu64 " as another (%016" PRIx64 ", %016" PRIx64
                 "), and nobody can tell which are right: start again to resume from the newest checkpoint, "
-                "with one more peer or without any that fails a memory test",
+                "with one more peer or without any that fails a memory test (godwit audit, with the peers' "
+                "directories, tells which is right)",
                 p->state.step, (uint64_t)held.most, (uint64_t)held.second);
         return false;
     }

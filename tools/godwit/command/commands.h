@@ -14,6 +14,7 @@ int gw_force_view_main(int argc, char **argv); /* go on without a majority */
 int gw_keygen_main(int argc, char **argv);     /* write a cluster key */
 int gw_new_job_main(int argc, char **argv);    /* write a job in C to begin with */
 int gw_inspect_main(int argc, char **argv);    /* show what checkpoints hold; changes nothing on disk */
+int gw_audit_main(int argc, char **argv);      /* compute steps again and compare them with receipts */
 int gw_prune_main(int argc, char **argv);      /* remove the checkpoints of whole jobs */
 /* write a trained language model in the files that transformers loads */
 int gw_export_main(int argc, char **argv);

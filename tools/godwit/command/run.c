@@ -42,20 +42,6 @@ static void give_memory_back(void) {
     mallopt(M_MMAP_THRESHOLD, LARGE);
 }
 
-/* Settles the device and the number of workers. Workers of a program that compute with several threads
- * each share the cores, unless --workers says otherwise. */
-static bool settle(gw_run_options *options, gw_err *err) {
-    int64_t threads;
-    options->workers_chosen = options->workers > 0;
-    if (!gw_compute_settle(&options->compute, options->job, &options->workers, err)) return false;
-    if (options->workers_chosen || options->job != &gw_job_program) return true;
-    if (!gw_param_integer(&options->params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err))
-        return false;
-    options->workers /= (uint32_t)threads;
-    if (options->workers == 0) options->workers = 1;
-    return true;
-}
-
 int gw_run_main(int argc, char **argv) {
     give_memory_back();
     gw_descriptors_take(); /* each other member takes several descriptors, and each file of tokens one */
@@ -84,7 +70,7 @@ int gw_run_main(int argc, char **argv) {
                    options.repeated);
         if (options.place_text != NULL) gw_log(GW_INFO, "options", "%s", options.place_text);
         if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
-            gw_descriptors_check(options.peers, options.http != NULL, &err) && settle(&options, &err))
+            gw_descriptors_check(options.peers, options.http != NULL, &err) && gw_run_options_settle(&options, &err))
             code = gw_node_run(&options, &console);
         else
             code = fail(command, &err);

@@ -241,14 +241,17 @@ char *gw_identity_command_read(gw_io *io, const char *dir, const gw_hash *id) {
 }
 
 bool gw_identity_forget(gw_directory *directory, const gw_hash *id, gw_err *err) {
-    char path[3][GW_PATH_BYTES], whole[GW_HASH_TEXT];
+    static const char *const kinds[] = {"job", "command", "receipts", "parts"};
+    enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    char path[GW_PATH_BYTES], earlier[GW_PATH_BYTES], whole[GW_HASH_TEXT];
     gw_hex(id->bytes, sizeof id->bytes, whole);
-    if (!file_path(directory->path, "job", id, path[0], err) ||
-        !file_path(directory->path, "command", id, path[1], err) ||
-        !gw_durable_path(path[2], err, "%s/record-%s", directory->path, whole))
-        return false;
-    for (int i = 0; i < 3; i++)
-        if (directory->io.unlink(&directory->io, path[i]) != 0 && errno != ENOENT)
-            return gw_fail_errno(err, errno, "cannot remove %s", path[i]);
+    for (int i = 0; i <= KINDS; i++) {
+        bool good = i < KINDS ? file_path(directory->path, kinds[i], id, path, err)
+                              : gw_durable_path(path, err, "%s/record-%s", directory->path, whole);
+        if (!good || !gw_durable_path(earlier, err, "%s.1", path)) return false;
+        directory->io.unlink(&directory->io, earlier); /* only receipts have an earlier file */
+        if (directory->io.unlink(&directory->io, path) != 0 && errno != ENOENT)
+            return gw_fail_errno(err, errno, "cannot remove %s", path);
+    }
     return true;
 }

@@ -13,4 +13,9 @@ char **gw_command_line(const char *command, int argc, char **argv);
  * it. */
 char *gw_command_line_text(char *const *whole);
 
+/* Takes such a line apart again: *folder becomes the directory to which it changes, "" where it changes to none,
+ * and the result the words, ending with NULL, `count` of them. The caller frees both with one call of free, of the
+ * result. NULL where it is no such line: what a shell would expand is refused, and nothing is carried out. */
+char **gw_command_line_words(const char *line, const char **folder, int *count);
+
 #endif

@@ -976,6 +976,18 @@ bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err
     return good;
 }
 
+bool gw_run_options_settle(gw_run_options *options, gw_err *err) {
+    int64_t threads;
+    options->workers_chosen = options->workers > 0;
+    if (!gw_compute_settle(&options->compute, options->job, &options->workers, err)) return false;
+    if (options->workers_chosen || options->job != &gw_job_program) return true;
+    if (!gw_param_integer(&options->params, "threads", 1, GW_PROGRAM_THREADS_MOST, false, &threads, err))
+        return false;
+    options->workers /= (uint32_t)threads;
+    if (options->workers == 0) options->workers = 1;
+    return true;
+}
+
 void gw_run_options_free(gw_run_options *options) {
     for (uint32_t i = 0; i < options->seed_count; i++) free(options->seeds[i]);
     for (size_t i = 0; i < sizeof options->place / sizeof *options->place; i++) free(options->place[i]);

@@ -96,6 +96,10 @@ typedef struct gw_run_options {
  * text that names the option. On success the caller calls gw_run_options_free. */
 bool gw_run_options_parse(int argc, char **argv, gw_run_options *options, gw_err *err);
 
+/* Settles the device and the number of workers. Workers of a program that compute with several threads each share
+ * the cores, unless --workers says otherwise. */
+bool gw_run_options_settle(gw_run_options *options, gw_err *err);
+
 /* Writes a line "name=value" for each option of `godwit run` that is part of the job's identity. The job's
  * own options are not among them. */
 void gw_run_options_write_identity(const gw_run_options *options, FILE *out);
