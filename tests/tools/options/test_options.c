@@ -129,6 +129,18 @@ Test(options, what_makes_no_sense_is_refused_by_its_name) {
     refuse("--name", "a\033[2J", "--name: 'a?[2J' has bytes that are control characters, or not UTF-8");
     refuse("--name", "a\xff", "--name: 'a?' has bytes that are control characters, or not UTF-8");
     refuse("--verify", "2", "--verify: '2' is neither 'off' nor a share such as 1% or 0.5%");
+#define NO_DEAL                                                                                              \
+    " is neither 'speed' nor 'energy', nor such as 'energy:5%', which lets steps take 5% longer (100% at "   \
+    "most)"
+    refuse("--deal", "luck", "--deal: 'luck'" NO_DEAL);
+    refuse("--deal", "energy:101%", "--deal: 'energy:101%'" NO_DEAL);
+    refuse("--deal", "energy:5", "--deal: 'energy:5'" NO_DEAL);
+    refuse("--deal", "energy:1.5.2%", "--deal: 'energy:1.5.2%'" NO_DEAL);
+#define NO_WATTS " is no number of watts, above 0 and at most 10000"
+    refuse("--cpu-watts", "0", "--cpu-watts: '0'" NO_WATTS);
+    refuse("--cpu-watts", "nan", "--cpu-watts: 'nan'" NO_WATTS);
+    refuse("--cpu-watts", "10001", "--cpu-watts: '10001'" NO_WATTS);
+    refuse("--energy-factor", "co2=1,co2=2", "--energy-factor: 'co2' is given twice");
     refuse("--resume-timeout", "soon", "--resume-timeout: 'soon' is not a time such as 500ms, 30s, 5m or 2h");
 }
 
@@ -195,6 +207,26 @@ Test(options, every_field_has_its_default) {
     cr_expect(o.resume_timeout_ns == 60000000000u && o.save_timeout_ns == 60000000000u &&
               o.hang_timeout_ns == 60000000000u && o.probe_interval_ns == 0 && o.steps == 0);
     gw_run_options_free(&o);
+}
+
+Test(options, work_is_dealt_by_speed_or_by_energy) {
+    static const struct {
+        const char *value;
+        bool energy;
+        uint32_t slack;
+    } cases[] = {
+        {"speed", false, 0}, {"energy", true, 0}, {"energy:2.5%", true, 25}, {"energy:100%", true, 1000}};
+    gw_run_options options;
+    gw_err err;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cr_assert(parse(&options, "--deal", cases[i].value, &err), "%s", err.text);
+        cr_expect(options.deal_energy == cases[i].energy && options.deal_slack == cases[i].slack, "%zu", i);
+        gw_run_options_free(&options);
+    }
+    cr_assert(parse(&options, "--fresh", NULL, &err), "%s", err.text);
+    cr_expect(!options.deal_energy && options.deal_slack == 0 && options.cpu_watts == 0);
+    cr_expect(!options.energy_factors.has_co2 && !options.energy_factors.has_money);
+    gw_run_options_free(&options);
 }
 
 Test(options, where_a_job_goes_on_may_be_left_out) {

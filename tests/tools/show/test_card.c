@@ -1,7 +1,7 @@
 /* The card of a peer arrives as it was, and what others send does no harm. */
 #include "core/base/wire.h"
 #include "tests/tools/show/rig.h"
-#include "tools/godwit/show/card.h"
+#include "tools/godwit/show/api.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -39,6 +39,8 @@ static gw_node_snapshot *snapshot_with_gpus(void) {
                              .power_mw = 250000};
     s->energy.joules[GW_ENERGY_RAPL] = 1234.5;
     s->energy.watts = 80;
+    s->energy.step_joules = 12.5;
+    s->energy.shard_joules = 1.5;
     return s;
 }
 
@@ -147,4 +149,53 @@ Test(card, another_version_and_cut_bytes_are_no_card) {
     cr_assert_lt(whole, 40, "only where a field ends");
     bytes[0] = 2;
     cr_assert_not(gw_card_get(bytes, length, &read));
+}
+
+/* Adds a peer with what its card tells of energy; 0 = it tells nothing of that. */
+static void add_peer(json_t *peers, bool member, double joules, double step_joules, bool estimated) {
+    json_t *row = json_object(), *card = json_object();
+    json_object_set_new(row, "member", json_boolean(member));
+    if (joules > 0) {
+        json_object_set_new(card, "joules", json_real(joules));
+        json_object_set_new(card, "watts", json_real(joules / 10));
+        json_object_set_new(card, "energy_estimated", json_boolean(estimated));
+    }
+    if (step_joules > 0) json_object_set_new(card, "joules_a_step", json_real(step_joules));
+    json_object_set_new(row, "card", card);
+    json_array_append_new(peers, row);
+}
+
+static double number_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+Test(card, the_energy_of_a_flock_is_that_of_all_peers_that_tell_it) {
+    gw_node_snapshot *s = rig_busy_snapshot();
+    json_t *peers = json_array();
+    s->step = 60;
+    s->steps = 100;
+    s->step_ms = 500;
+    s->tokens_per_s = 40;
+    s->energy_factors = (gw_energy_factors){.has_co2 = true, .co2 = 0.5};
+    add_peer(peers, true, 0, 0, false);
+    cr_assert_null(gw_api_energy(peers, s), "none tells any");
+    add_peer(peers, true, 3.6e6, 1000, false);
+    add_peer(peers, false, 3.6e6, 500, true); /* its watts are not the job's any more */
+    json_t *energy = gw_api_energy(peers, s);
+    cr_assert_eq(number_of(energy, "peers"), 2);
+    cr_assert_float_eq(number_of(energy, "kwh"), 2, 1e-9);
+    cr_assert_float_eq(number_of(energy, "co2_kg"), 1, 1e-9);
+    cr_assert_float_eq(number_of(energy, "watts"), 3.6e5, 1e-6);
+    cr_assert(json_is_true(json_object_get(energy, "estimated")));
+    cr_assert_null(json_object_get(energy, "joules_a_step"), "one member does not tell it");
+    cr_assert_null(json_object_get(energy, "at_end"));
+    json_decref(energy);
+    json_array_remove(peers, 0);
+    add_peer(peers, true, 100, 2000, false);
+    energy = gw_api_energy(peers, s);
+    cr_assert_float_eq(number_of(energy, "joules_a_step"), 3000, 1e-9);
+    cr_assert_float_eq(number_of(energy, "joules_a_token"), 150, 1e-9);
+    cr_assert_float_eq(number_of(json_object_get(energy, "at_end"), "joules"), 7.2e6 + 100 + 40 * 3000, 1e-3);
+    json_decref(energy);
+    json_decref(peers);
 }

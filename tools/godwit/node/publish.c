@@ -86,18 +86,20 @@ static void look_at_energy(const gw_publisher *p) {
 
 enum { GW_ROW_REPORT_BYTES = GW_HISTORY_REPORT_BYTES + 64 };
 
-/* The report of the last step for a row of --metrics, with the joules that the job has taken here so far,
- * as of the last read. A step that this peer did not make has none, and neither has one before anything is
- * known. */
-static const char *with_energy(const gw_publisher *p, bool fetched, char text[GW_ROW_REPORT_BYTES]) {
+/* The joules that the job has taken here so far, as of the last read; 0 = not known. */
+static double joules_so_far(const gw_publisher *p) {
     gw_energy energy;
     gw_energy_meter_copy(p->of.energy, &energy);
-    double joules = gw_energy_joules(&energy);
+    return gw_energy_joules(&energy);
+}
+
+/* The report of the last step for a row of --metrics, with these joules unless they are 0. */
+static const char *with_energy(const gw_publisher *p, double joules, char text[GW_ROW_REPORT_BYTES]) {
     snprintf(text, GW_ROW_REPORT_BYTES, "%s", p->steps.report);
     size_t length = strlen(text);
     bool own =
         strncmp(text, "joules=", 7) == 0 || strstr(text, " joules=") != NULL; /* the job has such a report */
-    if (!fetched && joules > 0 && !own)
+    if (joules > 0 && !own)
         snprintf(text + length, GW_ROW_REPORT_BYTES - length, "%sjoules=%.9g", length > 0 ? " " : "", joules);
     return text;
 }
@@ -119,6 +121,7 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
     event->fingerprint = one->fingerprint;
     event->evaluated = one->evaluated;
     event->report = steps->report;
+    event->joules = event->fetched ? 0 : joules_so_far(p);
     /* A process that has just begun shows people no steps of the time before it. */
     if (!event->fetched || steps->shown > 0) gw_events_step(p->of.console->events, event);
     char report[GW_ROW_REPORT_BYTES];
@@ -134,7 +137,7 @@ static void show_step(gw_publisher *p, const gw_past_step *one, gw_event_step *e
     /* What others tell may be in the file already, whose rows must not go back for it. */
     if (p->of.metrics == NULL || (event->fetched && one->step <= steps->in_file)) return;
     steps->in_file = one->step;
-    row.report = with_energy(p, event->fetched, report);
+    row.report = with_energy(p, event->joules, report);
     gw_metrics_add(p->of.metrics, &row);
 }
 
@@ -279,7 +282,7 @@ static void checkpoint_done(gw_publisher *p, const gw_action *action) {
     shown->save_ns = 0;
     uint64_t written = gw_saver_written(p->of.engine->saver);
     gw_events_checkpoint(p->of.console->events, action->step, root,
-                         written - p->counter[GW_COUNT_CHECKPOINT_BYTES], took);
+                         written - p->counter[GW_COUNT_CHECKPOINT_BYTES], took, joules_so_far(p));
     if (p->of.journal != NULL) gw_journal_sync(p->of.journal);
     gw_series_save(p->of.series);
     gw_receipts_flush(p->of.receipts, true);

@@ -197,6 +197,52 @@ json_t *gw_api_peers_array(const gw_api_sources *sources, const gw_node_snapshot
     return array;
 }
 
+/* What the cards of a flock say of energy. */
+typedef struct flock_energy {
+    uint32_t peers, members, measured; /* that tell joules; members; members that tell those of a step */
+    double joules, watts, step_joules;
+    bool estimated;
+} flock_energy;
+
+static void add_energy(flock_energy *sum, const json_t *row) {
+    const json_t *card = json_object_get(row, "card"), *joules = json_object_get(card, "joules"),
+                 *step = json_object_get(card, "joules_a_step");
+    bool member = json_is_true(json_object_get(row, "member"));
+    sum->peers += joules != NULL;
+    sum->joules += json_number_value(joules);
+    sum->estimated |= json_is_true(json_object_get(card, "energy_estimated"));
+    sum->members += member;
+    if (!member) return;
+    sum->watts += json_number_value(json_object_get(card, "watts"));
+    sum->step_joules += json_number_value(step);
+    sum->measured += step != NULL;
+}
+
+json_t *gw_api_energy(const json_t *peers, const gw_node_snapshot *s) {
+    flock_energy sum = {.peers = 0};
+    size_t i;
+    json_t *row;
+    json_array_foreach(peers, i, row) add_energy(&sum, row);
+    if (sum.peers == 0) return NULL;
+    json_t *object = json_object();
+    double tokens_a_step = s->tokens_per_s * s->step_ms * 1e-3;
+    gw_json_count(object, "peers", sum.peers);
+    gw_json_flag(object, "estimated", sum.estimated);
+    gw_snapshot_set_costs(object, &s->energy_factors, sum.joules);
+    if (s->energy_factors.currency[0] != '\0') gw_json_text(object, "currency", s->energy_factors.currency);
+    gw_json_real(object, "watts", sum.watts);
+    if (sum.members == 0 || sum.measured < sum.members) return object;
+    gw_json_real(object, "joules_a_step", sum.step_joules);
+    if (tokens_a_step > 0) gw_json_real(object, "joules_a_token", sum.step_joules / tokens_a_step);
+    if (s->steps > 0 && !s->no_state) {
+        json_t *end = json_object();
+        double left = s->steps > s->step ? (double)(s->steps - s->step) : 0;
+        gw_snapshot_set_costs(end, &s->energy_factors, sum.joules + left * sum.step_joules);
+        json_object_set_new(object, "at_end", end);
+    }
+    return object;
+}
+
 char *gw_api_peers(const gw_api_sources *sources) {
     gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
     json_t *root = json_object();
@@ -207,7 +253,9 @@ char *gw_api_peers(const gw_api_sources *sources) {
     gw_board_copy(sources->board, snapshot);
     gw_json_real(root, "time", snapshot->time);
     gw_json_peer(root, "self", &snapshot->self);
-    json_object_set_new(root, "peers", gw_api_peers_array(sources, snapshot));
+    json_t *peers = gw_api_peers_array(sources, snapshot), *energy = gw_api_energy(peers, snapshot);
+    json_object_set_new(root, "peers", peers);
+    if (energy != NULL) json_object_set_new(root, "energy", energy);
     free(snapshot);
     return line_of(root);
 }

@@ -46,10 +46,15 @@ char *gw_api_series(const gw_api_sources *sources, const gw_api_range *range);
 char *gw_api_events(const gw_api_sources *sources, uint64_t since);
 /* {"boot", "last": NUMBER, "lines": [{"number", "time", "level", "room", "text"}]} */
 char *gw_api_log(const gw_api_sources *sources, uint64_t since);
+/* {"time", "self", "peers": [...], "energy": {...}}: every peer with its card, and the flock's energy where some of it
+ * is known. */
 char *gw_api_peers(const gw_api_sources *sources);
 
 /* The parts, for the stream. */
 json_t *gw_api_peers_array(const gw_api_sources *sources, const gw_node_snapshot *snapshot);
+/* The energy of all peers whose cards are there (`peers` of gw_api_peers_array); NULL: none tells of any. Means of a
+ * step and of a token, and the forecast, are those of the members, and only there where each of them tells its own. */
+json_t *gw_api_energy(const json_t *peers, const gw_node_snapshot *snapshot);
 json_t *gw_api_events_array(const gw_api_sources *sources, uint64_t since, uint32_t most, uint64_t *newest);
 json_t *gw_api_log_array(const gw_api_sources *sources, uint64_t since, uint32_t most, uint64_t *newest);
 json_t *gw_api_series_object(const gw_api_sources *sources, const gw_api_range *range, uint64_t *last,

@@ -62,6 +62,8 @@ static const field fields[] = {
     FIELD(31, REAL, "watts", watts),
     FIELD(32, FLAG, "energy_estimated", energy_estimated),
     FIELD(33, COUNT, "bad_elements", bad_elements),
+    FIELD(34, REAL, "joules_a_step", step_joules),
+    FIELD(35, REAL, "joules_a_shard", shard_joules),
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 _Static_assert(FIELDS <= 64, "each has a bit");
@@ -144,6 +146,10 @@ static void add_energy(const gw_node_snapshot *s, gw_card *card) {
         know(card, &card->energy_estimated);
     }
     if (card->watts > 0) know(card, &card->watts);
+    card->step_joules = s->energy.step_joules;
+    card->shard_joules = s->energy.shard_joules;
+    if (card->step_joules > 0) know(card, &card->step_joules);
+    if (card->shard_joules > 0) know(card, &card->shard_joules);
 }
 
 void gw_card_of(const gw_node_snapshot *s, gw_card *card) {

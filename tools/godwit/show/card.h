@@ -29,8 +29,9 @@ typedef struct gw_card {
     /* All GPUs together: mean use (0 to 1), memory, the highest temperature, power, and how many are bad. */
     uint64_t gpus, gpu_memory_used, gpu_memory, gpu_temperature_c, gpus_bad;
     double gpu_use, gpu_watts;
-    double joules, watts;      /* of the job on this peer; recent mean */
-    uint64_t energy_estimated; /* 0 or 1 */
+    double joules, watts;             /* of the job on this peer; recent mean */
+    double step_joules, shard_joules; /* recent means, of a step and of a shard computed there */
+    uint64_t energy_estimated;        /* 0 or 1 */
 } gw_card;
 
 /* The name under which a peer serves its card. */

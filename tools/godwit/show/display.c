@@ -179,7 +179,7 @@ typedef struct part {
     char text[GW_TEXT_BYTES], brief[GW_TEXT_BYTES];
 } part;
 
-enum { PARTS = 10, PHASE_RANK = 1, REPORT_TEXT = 200 };
+enum { PARTS = 11, PHASE_RANK = 1, REPORT_TEXT = 200 };
 
 static part *add(part parts[PARTS], int *count, int rank) {
     GW_ASSERT(*count < PARTS);
@@ -254,6 +254,12 @@ static int fill_parts(const gw_node_snapshot *s, part parts[PARTS]) {
         next = add(parts, &count, 8);
         snprintf(next->text, sizeof next->text, "saved %" PRIu64, s->checkpoint_step);
         memcpy(next->brief, next->text, sizeof next->brief);
+    }
+    if (s->energy.watts > 0 && !s->ending) {
+        next = add(parts, &count, 9);
+        snprintf(next->text, sizeof next->text, "%.3g W%s", s->energy.watts,
+                 gw_energy_is_estimate(&s->energy) ? " (estimate)" : "");
+        snprintf(next->brief, sizeof next->brief, "%.3g W", s->energy.watts);
     }
     if (s->disk_fails) {
         next = add(parts, &count, 3);

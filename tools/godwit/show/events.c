@@ -439,6 +439,7 @@ void gw_events_step(gw_events *events, const gw_event_step *step) {
     gw_json_count(object, "shards", step->shards);
     gw_json_count(object, "computed", step->computed);
     gw_json_count(object, "stolen", step->stolen);
+    if (step->joules > 0) gw_json_real(object, "joules", step->joules);
     gw_json_u64(object, "fingerprint", step->fingerprint);
     gw_json_report(object, "report", step->report);
     print_object(events, object);
@@ -521,7 +522,7 @@ void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint
 }
 
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
-                          uint64_t took_ns) {
+                          uint64_t took_ns, double joules) {
     char hex[GW_HASH_TEXT], took[24];
     char written[GW_BYTES_TEXT];
     gw_hex(root->bytes, 4, hex);
@@ -535,6 +536,7 @@ void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root,
     gw_json_hash(object, "root", root);
     gw_json_count(object, "bytes", bytes);
     if (took_ns > 0) set_ms(object, "took_ms", took_ns);
+    if (joules > 0) gw_json_real(object, "joules", joules);
     keep_object(events, object);
 }
 

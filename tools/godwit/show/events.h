@@ -118,6 +118,7 @@ typedef struct gw_event_step {
     uint32_t members, shards, computed, stolen;
     uint64_t fingerprint;
     bool evaluated; /* the step was an evaluation, and the next one is not */
+    double joules;  /* that the job has taken on this peer so far; 0: not known */
     const char *report;
 } gw_event_step;
 /* A step. Only evaluations are shown as sentences, after the first twenty at most one a second: the
@@ -136,9 +137,10 @@ void gw_events_corruption(gw_events *events, uint64_t step, const gw_peer_id *pe
 void gw_events_steal(gw_events *events, uint64_t step, const gw_peer_id *victim, uint32_t shards);
 /* Newcomers were admitted, and the flock paused for that time. */
 void gw_events_joined(gw_events *events, uint64_t step, uint32_t newcomers, uint64_t pause_ns);
-/* A checkpoint became complete. `bytes` were written by this peer; `took_ns` is 0 where it is not known. */
+/* A checkpoint became complete. `bytes` were written by this peer; `took_ns` is 0 where it is not known, and so are
+ * the joules that the job has taken on this peer so far. */
 void gw_events_checkpoint(gw_events *events, uint64_t step, const gw_hash *root, uint64_t bytes,
-                          uint64_t took_ns);
+                          uint64_t took_ns, double joules);
 /* gw_events_resuming: a checkpoint is about to be read. gw_events_resumed: its state is in place. */
 void gw_events_resuming(gw_events *events, uint64_t step, const gw_hash *root);
 void gw_events_resumed(gw_events *events, uint64_t step, const gw_hash *root);

@@ -3,7 +3,8 @@
  *
  *   /             the page (tools/godwit/page)
  *   /api/state    the snapshot, as `godwit status --json` prints it
- *   /api/peers    every peer with its card, of the whole flock: {"self", "peers": [{..., "card_age_s", "card"}]}
+ *   /api/peers    every peer with its card, of the whole flock: {"self", "peers": [{..., "card_age_s", "card"}],
+ *                 "energy"}
  *   /api/series   what the job reports by step: ?keys=train/loss,run/ms&from=STEP&to=STEP&points=N
  *   /api/events   the last lines of the journal: ?since=NUMBER
  *   /api/log      the last lines of the log: ?since=NUMBER

@@ -215,6 +215,8 @@ bool gw_snapshot_energy_left(const gw_node_snapshot *snapshot, double *joules);
 char *gw_snapshot_json(const gw_node_snapshot *snapshot);
 /* The same as an object, which the caller releases. */
 json_t *gw_snapshot_object(const gw_node_snapshot *snapshot);
+/* Sets joules in an object, and what they cost, where that is given. */
+void gw_snapshot_set_costs(json_t *object, const gw_energy_factors *factors, double joules);
 /* A peer of it as an object. */
 json_t *gw_snapshot_peer_object(const gw_snapshot_peer *peer);
 /* Returns the snapshot as metrics for Prometheus, as gw_snapshot_json does. */

@@ -132,8 +132,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     if (s->best_by[0] != '\0') json_object_set_new(root, "best", best_object(s));
 }
 
-/* Sets what an amount of energy costs, where that is given. */
-static void set_costs(json_t *object, const gw_energy_factors *factors, double joules) {
+void gw_snapshot_set_costs(json_t *object, const gw_energy_factors *factors, double joules) {
     double kwh = joules / GW_ENERGY_JOULES_PER_KWH;
     gw_json_real(object, "joules", joules);
     gw_json_real(object, "kwh", kwh);
@@ -151,7 +150,7 @@ static json_t *energy_object(const gw_node_snapshot *s) {
     gw_json_flag(object, "estimated", gw_energy_is_estimate(e));
     if (e->lack[0] != '\0') gw_json_text(object, "lack", e->lack);
     if (joules > 0) {
-        set_costs(object, &s->energy_factors, joules);
+        gw_snapshot_set_costs(object, &s->energy_factors, joules);
         for (int i = GW_ENERGY_NONE + 1; i < GW_ENERGY_SOURCES; i++)
             if (e->joules[i] > 0)
                 gw_json_real(sources, gw_energy_source_name((gw_energy_source)i), e->joules[i]);
@@ -163,7 +162,7 @@ static json_t *energy_object(const gw_node_snapshot *s) {
     if (e->shard_joules > 0) gw_json_real(object, "joules_a_shard", e->shard_joules);
     if (gw_snapshot_token_joules(s) > 0) gw_json_real(object, "joules_a_token", gw_snapshot_token_joules(s));
     if (gw_snapshot_energy_left(s, &left)) {
-        set_costs(end, &s->energy_factors, joules + left);
+        gw_snapshot_set_costs(end, &s->energy_factors, joules + left);
         json_object_set(object, "at_end", end);
     }
     json_decref(sources);

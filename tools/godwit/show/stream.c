@@ -125,6 +125,8 @@ static void look(gw_streams *streams, json_t **state, json_t **peers) {
         const char *id = json_string_value(json_object_get(row, "id"));
         if (id != NULL) json_object_set(*peers, id, row);
     }
+    json_t *energy = gw_api_energy(rows, streams->snapshot);
+    if (energy != NULL) json_object_set_new(*state, "energy_of_flock", energy);
     json_decref(rows);
 }
 

@@ -177,6 +177,22 @@ Test(peer_strangers, rates_of_verification_that_differ_in_their_last_digit_are_n
     flock_close(&f);
 }
 
+static bool one_has_said_deal(const flock *f) {
+    return flock_said(f, 1, "deal=") > 0;
+}
+
+/* They would deal the same step differently. */
+Test(peer_strangers, who_deals_by_another_rule_is_another) {
+    flock f;
+    flock_open(&f, 2, 2, 50, GW_QUORUM_ANY);
+    f.peers[1].config.deal_energy = true;
+    f.peers[1].config.deal_slack = 25;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, one_has_said_deal, MOST_EVENTS));
+    cr_assert_eq(flock_said(&f, 1, "(theirs: not given, here: deal=energy:2.5%)"), 1, "%s", f.peers[1].said);
+    flock_close(&f);
+}
+
 /* Peer 0 says hello to peer 1 once more, as one whose identity is this. */
 static void say_hello(flock *f, const char *identity) {
     gw_message hello = {.kind = GW_MSG_HELLO, .hello.has_view = true};
