@@ -18,7 +18,8 @@
 
 enum { TEXT = 20000 };
 
-#define JOB "0123abcd"
+#define JOB         "0123abcd"
+#define PATIENCE_NS UINT64_C(60000000000)
 
 static int good_blocks = -1; /* bytes that can be read of a file; below 0 = all */
 static atomic_int blocks;    /* bytes read of files so far */
@@ -445,7 +446,7 @@ Test(metrics, a_full_disk_is_told_at_once_and_in_the_end_and_ends_nothing) {
             gw_metrics_row one = row(step, "loss=1");
             gw_metrics_add(metrics, &one);
         }
-        gw_metrics_close(metrics);
+        cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
         cr_assert_eq(atomic_load(&warnings), 2, "at once, and how many there were in the end");
         cr_assert_not_null(strstr(said, "the last 20 rows are missing in "), "%s", said);
         cr_assert_eq(access(scratch_path("a.csv"), F_OK) == 0, life == 1, "an empty file does not stay");
@@ -469,7 +470,7 @@ Test(metrics, rows_that_nobody_remembers_are_told_also_before_the_first_one) {
         said[0] = '\0';
         gw_metrics_row one = row(387, "loss=1");
         gw_metrics_add(metrics, &one);
-        gw_metrics_close(metrics);
+        cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
         if (first == 0)
             cr_expect_not_null(strstr(said, "from0.csv has no rows of the steps 1 to 386: "), "%s", said);
         else

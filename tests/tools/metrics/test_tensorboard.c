@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,6 +32,21 @@ uint64_t __wrap_gw_now_ns(void) {
 
 uint64_t __wrap_gw_wall_ns(void) {
     return atomic_load(&wall_s) * 1000000000;
+}
+
+#define PATIENCE_NS (UINT64_C(1) << 60) /* the end of the wait is a time of the real clock */
+
+/* A disk that does not answer: writes wait while this is above 0. */
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t at);
+ssize_t __real_pwrite(int fd, const void *bytes, size_t count, off_t at);
+static atomic_bool disk_hangs, disk_is_asked;
+
+ssize_t __wrap_pwrite(int fd, const void *bytes, size_t count, off_t at) {
+    while (atomic_load(&disk_hangs)) {
+        atomic_store(&disk_is_asked, true);
+        sched_yield();
+    }
+    return __real_pwrite(fd, bytes, count, at);
 }
 
 static char said[2000];
@@ -592,7 +608,7 @@ Test(tensorboard, of_a_fast_job_it_gets_the_first_steps_ten_a_second_and_the_las
         add_row(metrics, step, step % 100 == 0);
         atomic_fetch_add(&now_ns, 1000000); /* 1 ms */
     }
-    gw_metrics_close(metrics);
+    cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
     shown trains = show(RUN, "train/loss"), evaluates = show(RUN, "eval/loss");
     uint32_t count = 0;
     for (uint64_t step = 1; step <= 5000; step++) {
@@ -611,10 +627,23 @@ Test(tensorboard, of_a_slow_job_it_gets_every_step_and_of_a_fast_one_the_last) {
         atomic_fetch_add(&now_ns, 100000000);
     }
     for (uint64_t step = 3001; step <= 4500; step++) add_row(metrics, step, false);
-    gw_metrics_close(metrics);
+    cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
     shown s = show(RUN, "train/loss");
     for (uint64_t step = 1; step <= 4500; step++)
         cr_expect_eq(s.count[step], step <= 4000 || step == 4500, "%" PRIu64, step);
+}
+
+Test(tensorboard, a_disk_that_hangs_holds_up_neither_the_job_nor_its_end) {
+    gw_metrics *metrics = begin_metrics();
+    atomic_store(&disk_hangs, true);
+    add_row(metrics, 1, false);
+    while (!atomic_load(&disk_is_asked)) sched_yield();
+    for (uint64_t step = 2; step <= 900; step++) add_row(metrics, step, false);
+    cr_expect_not(gw_metrics_close(metrics, 0));
+    cr_expect_not_null(strstr(said, "has not answered for 0 s: 900 rows are missing there"), "%s", said);
+    atomic_store(&disk_hangs, false); /* it answers after all, and then they are written */
+    while (show(RUN, "train/loss").count[900] == 0) sched_yield();
+    expect_steps(RUN, 900);
 }
 
 Test(tensorboard, the_steps_that_a_peer_lacks_are_those_behind_the_shorter_of_both) {
@@ -622,13 +651,13 @@ Test(tensorboard, the_steps_that_a_peer_lacks_are_those_behind_the_shorter_of_bo
     gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), NULL, &err);
     cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, 0, &err), "%s", err.text);
     for (uint64_t step = 1; step <= 9; step++) add_row(metrics, step, false);
-    gw_metrics_close(metrics);
+    cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
     for (int i = 0; i < 2; i++) {
         metrics = gw_metrics_open(scratch_path("a.csv"), scratch_path("events"), &err);
         cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, 0, &err), "%s", err.text);
         cr_expect_eq(gw_metrics_last(metrics), i == 0 ? 0 : 10);
         for (uint64_t step = 1; step <= 10; step++) add_row(metrics, step, false);
-        gw_metrics_close(metrics);
+        cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
         expect_steps(RUN, 10);
     }
     cr_assert_null(gw_metrics_open(NULL, scratch_path("a.csv"), &err));

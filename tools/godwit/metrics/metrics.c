@@ -50,6 +50,24 @@ typedef struct task {
     char report[];
 } task;
 
+static void tell_losses(losses *of, const char *where) {
+    unsigned long long left_out = atomic_load(&of->left_out);
+    if (left_out > 0)
+        gw_log(GW_WARN, "metrics", "the last %llu rows are missing in %s, which could not be written",
+               left_out, where);
+}
+
+/* The last task: to close a file may wait for the disk too. */
+static void close_all(void *context) {
+    gw_metrics *metrics = context;
+    if (metrics->file.path != NULL) {
+        tell_losses(&metrics->file_losses, metrics->file.path);
+        gw_metrics_file_close(&metrics->file);
+    }
+    tell_losses(&metrics->event_losses, "the events for TensorBoard");
+    gw_tensorboard_close(metrics->tensorboard);
+}
+
 gw_metrics *gw_metrics_open(const char *file, const char *tensorboard, gw_err *err) {
     gw_metrics *metrics = calloc(1, sizeof *metrics);
     if (metrics == NULL) {
@@ -65,7 +83,8 @@ gw_metrics *gw_metrics_open(const char *file, const char *tensorboard, gw_err *e
     }
     if (good) metrics->helper = gw_helper_open("gw-metrics", err);
     if (metrics->helper != NULL) return metrics;
-    gw_metrics_close(metrics);
+    close_all(metrics);
+    free(metrics);
     return NULL;
 }
 
@@ -187,25 +206,20 @@ void gw_metrics_add(gw_metrics *metrics, const gw_metrics_row *row) {
     give(metrics, t);
 }
 
-static void tell_losses(losses *of, const char *where) {
-    unsigned long long left_out = atomic_load(&of->left_out);
-    if (left_out > 0)
-        gw_log(GW_WARN, "metrics", "the last %llu rows are missing in %s, which could not be written",
-               left_out, where);
-}
-
-void gw_metrics_close(gw_metrics *metrics) {
-    if (metrics == NULL) return;
+bool gw_metrics_close(gw_metrics *metrics, uint64_t patience_ns) {
+    if (metrics == NULL) return true;
     if (metrics->skipped != NULL) {
         metrics->skipped->to_tensorboard = true;
         give(metrics, metrics->skipped);
     }
-    gw_helper_close(metrics->helper);
-    if (metrics->file.path != NULL) {
-        tell_losses(&metrics->file_losses, metrics->file.path);
-        gw_metrics_file_close(&metrics->file);
+    gw_helper_give(metrics->helper, close_all, metrics);
+    if (!gw_helper_close_until(metrics->helper, gw_now_ns() + patience_ns)) {
+        gw_log(
+            GW_WARN, "metrics",
+            "the disk of --metrics or --tensorboard has not answered for %.3g s: %u rows are missing there",
+            (double)patience_ns * 1e-9, atomic_load(&metrics->waiting));
+        return false;
     }
-    tell_losses(&metrics->event_losses, "the events for TensorBoard");
-    gw_tensorboard_close(metrics->tensorboard);
     free(metrics);
+    return true;
 }

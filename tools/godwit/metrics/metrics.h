@@ -23,8 +23,9 @@ gw_metrics *gw_metrics_open(const char *file, const char *tensorboard, gw_err *e
 bool gw_metrics_begin(gw_metrics *metrics, const gw_tensorboard_run *run, uint64_t first_step, gw_err *err);
 /* The step of the last row that both the file and the run had then; 0: one of them had none. */
 uint64_t gw_metrics_last(const gw_metrics *metrics);
-/* Writes the rows that wait, and ends the thread. NULL is allowed. */
-void gw_metrics_close(gw_metrics *metrics);
+/* Writes the rows that wait, for `patience_ns` at the most, and ends the thread. Returns false where the disk
+ * did not answer in time: then the thread still runs, and the process must end as it is. NULL is allowed. */
+bool gw_metrics_close(gw_metrics *metrics, uint64_t patience_ns);
 
 /* Copies the row and queues it. NULL is allowed: the run has no metrics. */
 void gw_metrics_add(gw_metrics *metrics, const gw_metrics_row *row);

@@ -29,6 +29,7 @@
 
 #define CLOSE_NS   UINT64_C(2000000000)
 #define JOURNAL_NS UINT64_C(2000000000)
+#define METRICS_NS UINT64_C(10000000000)
 enum { REQUESTS_PER_S = 100 /* of HTTP that are answered */ };
 #define LEFT_NS          UINT64_C(200000000) /* after leaving: nobody needs what is still computed */
 #define PAYLOAD_SPARE_NS UINT64_C(10000000000)
@@ -809,7 +810,7 @@ bool gw_node_close(gw_node *node) {
     bool ended = gw_workers_end(engine->workers, left ? LEFT_NS : CLOSE_NS);
     gw_claim_journal_clear(claims); /* no shard is to blame, even if one still runs */
     if (!ended) {
-        gw_metrics_close(node->metrics); /* writes the rows that wait */
+        (void)gw_metrics_close(node->metrics, METRICS_NS); /* writes the rows that wait */
         gw_series_close(node->series);
         return false;
     }
@@ -821,7 +822,8 @@ bool gw_node_close(gw_node *node) {
     if (node->receipts != NULL && node->disk != NULL) gw_receipts_flush(node->receipts, true);
     gw_helper_close(node->disk);
     gw_mirror_close(node->mirror);
-    gw_metrics_close(node->metrics); /* writes the rows that wait: the process may end as it is after this */
+    /* The rows that wait are written now: the process may end as it is after this. */
+    ended = gw_metrics_close(node->metrics, METRICS_NS) && ended;
     gw_energy_meter_close(node->energy);
     gw_series_close(node->series);
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;

@@ -1,6 +1,7 @@
 #include "tools/godwit/thread/helper.h"
 
 #include "core/base/assert.h"
+#include "core/os/condition.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ struct gw_helper {
     pthread_mutex_t lock;
     pthread_cond_t wake;
     entry *first, **end;
-    bool closing;
+    bool closing, ended;
 };
 
 static void *helper_main(void *context) {
@@ -35,6 +36,8 @@ static void *helper_main(void *context) {
         free(next);
         pthread_mutex_lock(&helper->lock);
     }
+    helper->ended = true;
+    pthread_cond_broadcast(&helper->wake);
     pthread_mutex_unlock(&helper->lock);
     return NULL;
 }
@@ -48,7 +51,7 @@ gw_helper *gw_helper_open(const char *name, gw_err *err) {
     helper->name = name;
     helper->end = &helper->first;
     pthread_mutex_init(&helper->lock, NULL);
-    pthread_cond_init(&helper->wake, NULL);
+    gw_cond_init(&helper->wake);
     int failure = pthread_create(&helper->thread, NULL, helper_main, helper);
     if (failure != 0) {
         gw_fail_thread(err, failure, "helper thread");
@@ -60,16 +63,26 @@ gw_helper *gw_helper_open(const char *name, gw_err *err) {
     return helper;
 }
 
-void gw_helper_close(gw_helper *helper) {
-    if (!helper) return;
+bool gw_helper_close_until(gw_helper *helper, uint64_t end_ns) {
+    if (!helper) return true;
     pthread_mutex_lock(&helper->lock);
     helper->closing = true;
-    pthread_cond_signal(&helper->wake);
+    pthread_cond_broadcast(&helper->wake);
+    while (!helper->ended && gw_cond_wait_until(&helper->wake, &helper->lock, end_ns)) {
+        /* The thread is at its tasks. */
+    }
+    bool ended = helper->ended;
     pthread_mutex_unlock(&helper->lock);
+    if (!ended) return false;
     pthread_join(helper->thread, NULL);
     pthread_cond_destroy(&helper->wake);
     pthread_mutex_destroy(&helper->lock);
     free(helper);
+    return true;
+}
+
+void gw_helper_close(gw_helper *helper) {
+    (void)gw_helper_close_until(helper, UINT64_MAX);
 }
 
 void gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task) {

@@ -6,6 +6,7 @@
 #include "core/base/err.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct gw_helper gw_helper;
 
@@ -16,6 +17,9 @@ typedef void gw_helper_task(void *task);
 gw_helper *gw_helper_open(const char *name, gw_err *err);
 /* Runs the tasks that were given, and ends the thread. NULL is allowed. */
 void gw_helper_close(gw_helper *helper);
+/* Does the same, but waits until `end_ns` (gw_now_ns) at the most. Returns false where a task still runs then:
+ * the helper and what its tasks use must stay. */
+bool gw_helper_close_until(gw_helper *helper, uint64_t end_ns);
 /* Gives a task to the thread, which owns it from here on. Thread: any. */
 void gw_helper_give(gw_helper *helper, gw_helper_task *run, void *task);
 
