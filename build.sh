@@ -306,6 +306,10 @@ sim() {
 chaos() {
     need python3 iproute2 util-linux nftables
     release chaos
+    if [[ ${1-} == --why ]]; then
+        shift
+        exec python3 tools/chaos/why.py --binary build/godwit "$@"
+    fi
     exec python3 tools/chaos/chaos.py --binary build/godwit "$@"
 }
 

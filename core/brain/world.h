@@ -304,7 +304,7 @@ typedef enum gw_notice_kind {
     GW_NOTICE_PHASE = 1,  /* text: what this peer is doing or waiting for */
     GW_NOTICE_PEER_ALIVE, /* peer */
     GW_NOTICE_PEER_DEAD,  /* peer, death */
-    GW_NOTICE_PEER_LEFT,  /* peer */
+    GW_NOTICE_PEER_LEFT,  /* peer, death */
     GW_NOTICE_VIEW,       /* step, text (the cause), view */
     GW_NOTICE_STEP,       /* step, committed: nothing of a step may be shown before this notice of it. At most
                              one applied step is not committed */
@@ -328,7 +328,12 @@ typedef struct gw_notice {
     const char *text;
     union {
         struct {
-            bool ended; /* its process has ended; otherwise it does not answer, and nothing else is known */
+            bool ended;  /* its process has ended; otherwise it does not answer, and nothing else is known */
+            bool proven; /* DEAD: its host refuses connections, or it has begun another life */
+            bool replaced; /* DEAD, proven: by another life of the peer */
+            bool gave_up;  /* LEFT: it could not go on, and nobody had asked it to leave */
+            uint64_t
+                silent_ns; /* DEAD: since it was last heard from here; 0: it was never, or was replaced */
         } death;
         struct {
             const gw_view *installed;

@@ -94,8 +94,9 @@ typedef struct gw_gossip_event {
     const gw_gossip_member *member; /* as it is after the event; valid during the call */
     gw_incarnation incarnation;     /* the life that this is about */
     bool proven;                    /* DEAD: a refused connection or a newer life proves it, not silence */
-    gw_incarnation other;           /* CLONED: the other life */
-    gw_addr other_addr; /* CLONED: where the other life was heard from; family 0 = hearsay. UNREADABLE */
+    uint64_t heard_ns;    /* DEAD: when this peer last heard from the member's newest life itself; 0: never */
+    gw_incarnation other; /* CLONED: the other life */
+    gw_addr other_addr;   /* CLONED: where the other life was heard from; family 0 = hearsay. UNREADABLE */
     /* UNREADABLE: of the datagrams; the least and the greatest that this peer reads. */
     uint8_t version, oldest, newest;
 } gw_gossip_event;

@@ -16,6 +16,7 @@ void gw_gossip_tell(gw_gossip *g, gw_gossip_event_kind kind, const gw_gossip_ent
                     const gw_incarnation *incarnation) {
     gw_gossip_event event = {.kind = kind, .member = &entry->public, .incarnation = *incarnation};
     event.proven = kind == GW_GOSSIP_DEAD && entry->proven;
+    event.heard_ns = kind == GW_GOSSIP_DEAD ? g->heard_ns[entry->number] : 0;
     g->config.sink.event(g->config.sink.context, &event);
 }
 

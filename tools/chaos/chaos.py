@@ -408,7 +408,8 @@ def options_of():
     return options
 
 
-def run(options):
+def run(options, look=None):
+    """look: is called with the Chaos when all is over, while the peers' directories are still there."""
     job = jobs.JOBS[options.job](**({} if options.shard_ms is None else {"shard_ms": options.shard_ms}))
     if options.logs:
         os.makedirs(options.logs)
@@ -422,6 +423,8 @@ def run(options):
             chaos = Chaos(flock, network, options, job)
             chaos.need_kinds()
             go_through_and_tell(chaos)
+            if look is not None:
+                look(chaos)
             return chaos.passed()
 
 

@@ -24,6 +24,7 @@ static const struct {
     {"run", (char[]){"godwit run"}, gw_run_main},
     {"check", (char[]){"godwit check"}, gw_check_main},
     {"status", (char[]){"godwit status"}, gw_status_main},
+    {"why", (char[]){"godwit why"}, gw_why_main},
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
@@ -50,6 +51,7 @@ static void print_help(FILE *out) {
           "                               train.py, ./mine.so\n"
           "  godwit check FILE.py         find what in a Python program is not pure\n"
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
+          "  godwit why [--dir DIR]...    tell what went wrong in a run, and what to do\n"
           "  godwit stop [--dir DIR]      save a checkpoint and stop the whole job\n"
           "  godwit force-view [--dir DIR]  go on without a majority of the peers\n"
           "  godwit keygen FILE           write a cluster key\n"

@@ -188,6 +188,24 @@ static void commit_receipt(gw_publisher *p, gw_past_step *one) {
     gw_log(GW_ERROR, "receipt", "step %" PRIu64 ": %s", one->step, text);
 }
 
+/* A view is installed: until the next step is committed, none of the time was of use. */
+static void view_shown(gw_publisher *p) {
+    gw_shown_recovery *recovery = &p->recovery;
+    if (p->steps.members == 0) return; /* no step was committed before */
+    if (recovery->views++ > 0) return;
+    recovery->since_ns = p->steps.last_ns;
+    recovery->usual_ms = p->steps.ms;
+}
+
+static void note_recovery(gw_publisher *p, uint64_t step) {
+    gw_shown_recovery *recovery = &p->recovery;
+    p->steps.last_ns = gw_now_ns();
+    if (recovery->views == 0) return;
+    double gap_ms = (double)(p->steps.last_ns - recovery->since_ns) / 1e6;
+    gw_events_recovered(p->of.console->events, step, recovery->views, gap_ms, recovery->usual_ms);
+    recovery->views = 0;
+}
+
 static void step_done(gw_publisher *p, const gw_action *action) {
     gw_shown_steps *steps = &p->steps;
     uint64_t computed = gw_workers_done(p->of.engine->workers);
@@ -197,6 +215,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
     one.fingerprint = action->notice.committed.fingerprint;
     commit_receipt(p, &one);
     steps->committed_ns = gw_now_ns();
+    note_recovery(p, one.step);
     p->counter[GW_COUNT_STEPS]++;
     p->counter[GW_COUNT_SHARDS] = computed;
     p->counter[GW_COUNT_SHARDS_LOST] = gw_workers_lost(p->of.engine->workers);
@@ -382,8 +401,17 @@ static void state_loaded(gw_publisher *p, gw_mail *mail) {
         gw_history_set_known(p->of.history, mail->loaded_step);
 }
 
+static void worker_lost(const gw_publisher *p, const gw_event *event) {
+    static const char *const kinds[] = {
+        [GW_WORKER_CRASHED] = "crashed", [GW_WORKER_STARVED] = "starved", [GW_WORKER_KILLED] = "killed"};
+    gw_events_worker(p->of.console->events, kinds[event->worker_lost.kind], event->worker_lost.step,
+                     event->worker_lost.shard, event->text);
+}
+
 void gw_publish_mail(gw_publisher *p, gw_mail *mail, uint32_t members) {
     const gw_event *event = &mail->event;
+    if (event->kind == GW_EV_WORKER_LOST && event->worker_lost.kind != GW_WORKER_DROPPED)
+        worker_lost(p, event);
     if (event->kind == GW_EV_APPLIED && event->outcome == GW_DONE) step_applied(p, mail, members);
     if (event->kind == GW_EV_LOADED && event->outcome == GW_DONE) state_loaded(p, mail);
     if (event->kind == GW_EV_REDUCED) p->counter[GW_COUNT_BAD_ELEMENTS] += event->reduced.bad_count;
@@ -411,11 +439,18 @@ static void note_name(const gw_publisher *p, const gw_peer_contact_info *info) {
     if (info->name != NULL) gw_names_put(p->of.console->names, &info->id, info->name);
 }
 
-static void show_peer(const gw_publisher *p, const gw_peer_id *id, const char *state) {
+/* `gone`: the notice that the peer is dead or has left; NULL where it is alive. */
+static void show_peer(const gw_publisher *p, const gw_peer_id *id, const char *state, const gw_notice *gone) {
+    const char *evidence = NULL;
     gw_peer_contact_info info;
     bool known = gw_peer_contact_find(p->of.brain, id, &info);
     if (known) note_name(p, &info);
-    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state);
+    if (gone != NULL && gone->kind == GW_NOTICE_PEER_LEFT)
+        evidence = gone->death.gave_up ? "gave-up" : "left";
+    else if (gone != NULL)
+        evidence = gone->death.replaced ? "restarted" : gone->death.proven ? "refused" : "silent";
+    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state, evidence,
+                   gone != NULL ? gone->death.silent_ns : 0);
 }
 
 void gw_publish_notice(gw_publisher *p, const gw_action *action) {
@@ -425,16 +460,17 @@ void gw_publish_notice(gw_publisher *p, const gw_action *action) {
         gw_events_phase(events, action->notice.text);
         break;
     case GW_NOTICE_PEER_ALIVE:
-        show_peer(p, &action->peer, "alive");
+        show_peer(p, &action->peer, "alive", NULL);
         break;
     case GW_NOTICE_PEER_DEAD:
-        show_peer(p, &action->peer, action->notice.death.ended ? "dead" : "unreachable");
+        show_peer(p, &action->peer, action->notice.death.ended ? "dead" : "unreachable", &action->notice);
         break;
     case GW_NOTICE_PEER_LEFT:
-        show_peer(p, &action->peer, "left");
+        show_peer(p, &action->peer, "left", &action->notice);
         break;
     case GW_NOTICE_VIEW:
         p->counter[GW_COUNT_VIEWS]++;
+        view_shown(p);
         gw_events_view(events, action->notice.view.installed, &p->of.self->id, action->step,
                        action->notice.text, action->notice.view.duration_ns);
         gw_publish(p);
@@ -719,11 +755,48 @@ static void note_progress(gw_publisher *p) {
     if (!first) gw_events_progress(p->of.console->events, &event);
 }
 
+static void note_pace(void *context, const gw_pace_peer *peer) {
+    const gw_publisher *p = context;
+    gw_events_slow(p->of.console->events, &peer->id, peer->slow, peer->speed, peer->usual);
+}
+
+/* Looks at the speeds of the members. */
+static void look_at_pace(gw_publisher *p) {
+    const gw_node_snapshot *s = p->snapshot;
+    gw_pace_speed speeds[GW_MAX_MEMBERS];
+    uint32_t count = 0;
+    if (!gw_pace_is_due(&p->upsets.pace, p->published_ns)) return;
+    for (uint32_t i = 0; i < s->peer_count && count < GW_MAX_MEMBERS; i++)
+        if (s->peers[i].member)
+            speeds[count++] = (gw_pace_speed){.id = s->peers[i].id, .speed = s->peers[i].speed};
+    gw_pace_look(&p->upsets.pace, p->published_ns, speeds, count, note_pace, p);
+}
+
+/* Tells what disturbs this peer, and which peers are slow. */
+static void note_upsets(gw_publisher *p) {
+    gw_shown_upsets *upsets = &p->upsets;
+    gw_pulse_news news;
+    gw_pulse_look(&upsets->pulse, gw_now_ns(), gw_wall_ns(), PUBLISH_NS, &news);
+    if (news.pause_ns != 0) gw_events_pause(p->of.console->events, news.pause_ns, news.over_ns);
+    if (news.jump_ns != 0) gw_events_clock(p->of.console->events, news.jump_ns);
+    if (p->snapshot->disk_fails != (upsets->disk_fails_ns != 0)) {
+        uint64_t since_ns = upsets->disk_fails_ns;
+        upsets->disk_fails_ns = since_ns == 0 ? p->published_ns : 0;
+        gw_events_disk(p->of.console->events, since_ns == 0, since_ns == 0 ? 0 : p->published_ns - since_ns);
+    }
+    gw_losses_news lost;
+    if (gw_losses_look(&upsets->losses, p->published_ns, p->snapshot->counter[GW_COUNT_PROBES],
+                       p->snapshot->counter[GW_COUNT_PROBES_FAILED], &lost))
+        gw_events_probes(p->of.console->events, lost.probes, lost.failed, lost.over_ns);
+    look_at_pace(p);
+}
+
 static void publish_again(void *context) {
     gw_publisher *p = context;
     p->soon = false;
     gw_publish(p);
     note_progress(p);
+    note_upsets(p);
     (void)publish_at(p, p->published_ns + PUBLISH_NS); /* if that fails, the next step sets the timer */
 }
 

@@ -16,6 +16,9 @@
 #include "tools/godwit/node/sample.h"
 #include "tools/godwit/series/series.h"
 #include "tools/godwit/show/console.h"
+#include "tools/godwit/watch/losses.h"
+#include "tools/godwit/watch/pace.h"
+#include "tools/godwit/watch/pulse.h"
 #include "tools/godwit/work/fetch.h"
 #include "tools/godwit/work/save.h"
 
@@ -84,6 +87,7 @@ typedef struct gw_shown_checkpoints {
 typedef struct gw_shown_steps {
     uint64_t begun;            /* the step begun last */
     uint64_t committed_ns;     /* end of the last committed step, or begin of the first; 0 = none has begun */
+    uint64_t last_ns;          /* when the last step was committed here; 0 = none was in this process */
     uint64_t computed, stolen; /* shards computed until that step; shards stolen since then */
     uint32_t members;          /* number of members that committed that step; 0 = none has committed */
     double ms, shards, tokens; /* means over the last steps */
@@ -107,11 +111,28 @@ typedef struct gw_shown_progress {
     uint64_t at_ns, made, computed, stolen, lost;
 } gw_shown_progress;
 
+/* Views since the last committed step, and how the steps went before them. */
+typedef struct gw_shown_recovery {
+    uint32_t views;
+    uint64_t since_ns; /* when the last step before them was committed */
+    double usual_ms;
+} gw_shown_recovery;
+
+/* What was told of disturbances. */
+typedef struct gw_shown_upsets {
+    gw_pulse pulse;
+    gw_pace pace;
+    gw_losses losses;
+    uint64_t disk_fails_ns; /* since when the disk takes no checkpoints; 0: it takes them */
+} gw_shown_upsets;
+
 typedef struct gw_publisher {
     gw_published of;
     gw_shown_steps steps;
     gw_shown_checkpoints checkpoints;
     gw_shown_progress progress;
+    gw_shown_recovery recovery;
+    gw_shown_upsets upsets;
     uint64_t counter[GW_COUNTERS];
     char corruption[400]; /* the last one */
     uint64_t started_ns;  /* start of the process */

@@ -349,7 +349,8 @@ void gw_events_phase(gw_events *events, const char *text) {
     keep_object(events, object);
 }
 
-void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state) {
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
+                    const char *evidence, uint64_t silent_ns) {
     char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "", since[GW_TIMESTAMP_TEXT];
     struct timespec now;
     if (addr != NULL && addr->family != 0) gw_addr_text(addr, at);
@@ -370,6 +371,8 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
     set_peer(events, object, "peer", peer);
     if (at[0] != '\0') gw_json_addr(object, "address", addr);
     gw_json_text(object, "state", state);
+    gw_json_text(object, "evidence", evidence);
+    if (silent_ns > 0) set_ms(object, "silent_ms", silent_ns);
     keep_object(events, object);
 }
 
@@ -409,6 +412,68 @@ void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *se
     set_marked(events, object, "cause", cause);
     set_ms(object, "took_ms", took_ns);
     put(events, object, true, !again);
+}
+
+void gw_events_recovered(gw_events *events, uint64_t step, uint32_t views, double gap_ms, double usual_ms) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("recovered");
+    gw_json_count(object, "step", step);
+    gw_json_count(object, "views", views);
+    gw_json_real(object, "gap_ms", gap_ms);
+    gw_json_real(object, "usual_ms", usual_ms);
+    keep_object(events, object);
+}
+
+void gw_events_worker(gw_events *events, const char *kind, uint64_t step, uint32_t shard, const char *text) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("worker");
+    gw_json_text(object, "end", kind);
+    gw_json_count(object, "step", step);
+    gw_json_count(object, "shard", shard);
+    gw_json_text(object, "text", text);
+    keep_object(events, object);
+}
+
+void gw_events_slow(gw_events *events, const gw_peer_id *peer, bool slow, double speed, double usual) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("slow");
+    set_peer(events, object, "peer", peer);
+    gw_json_flag(object, "slow", slow);
+    gw_json_real(object, "speed", speed);
+    gw_json_real(object, "usual", usual);
+    keep_object(events, object);
+}
+
+void gw_events_pause(gw_events *events, uint64_t pause_ns, uint64_t over_ns) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("pause");
+    set_ms(object, "ms", pause_ns);
+    set_ms(object, "over_ms", over_ns);
+    keep_object(events, object);
+}
+
+void gw_events_clock(gw_events *events, int64_t jump_ns) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("clock");
+    gw_json_real(object, "jump_s", (double)jump_ns * 1e-9);
+    keep_object(events, object);
+}
+
+void gw_events_probes(gw_events *events, uint64_t probes, uint64_t failed, uint64_t over_ns) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("probes");
+    gw_json_count(object, "probes", probes);
+    gw_json_count(object, "failed", failed);
+    gw_json_real(object, "seconds", (double)over_ns * 1e-9);
+    keep_object(events, object);
+}
+
+void gw_events_disk(gw_events *events, bool failing, uint64_t failed_ns) {
+    if (!wants_object(events)) return;
+    json_t *object = object_of("disk");
+    gw_json_flag(object, "failing", failing);
+    if (!failing) set_ms(object, "failed_ms", failed_ns);
+    keep_object(events, object);
 }
 
 static void say_evaluation(gw_events *events, const gw_event_step *step) {

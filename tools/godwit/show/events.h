@@ -100,12 +100,31 @@ void gw_events_listening(gw_events *events, const char *what, const gw_addr *add
 /* What this peer does or waits for now. The same text is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
 /* A peer's state has changed to "alive", "dead" (its process has ended), "unreachable" (since now; nothing
- * else is known) or "left". `addr` may be NULL. */
-void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state);
+ * else is known) or "left". `addr` may be NULL. `evidence`: what is known of the end, "refused" (its host refuses
+ * connections), "restarted" (another life of it runs), "silent", "gave-up", "left"; NULL for "alive".
+ * `silent_ns`: since when nothing was heard from it here; 0: not known. */
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
+                    const char *evidence, uint64_t silent_ns);
 /* A view was installed. `step` is the number of steps done, `took_ns` the time since its cause was known
  * here. */
 void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,
                     const char *cause, uint64_t took_ns);
+
+/* The first step behind one or several views has been committed. For so long none was before, and so long a step
+ * took usually. JSON only, as the events below. */
+void gw_events_recovered(gw_events *events, uint64_t step, uint32_t views, double gap_ms, double usual_ms);
+/* A worker process of this peer has ended at a shard. `kind`: "crashed", "starved" (of memory), "killed". */
+void gw_events_worker(gw_events *events, const char *kind, uint64_t step, uint32_t shard, const char *text);
+/* A peer computes at less than half of its usual speed, in shards a second; or at its usual speed again. */
+void gw_events_slow(gw_events *events, const gw_peer_id *peer, bool slow, double speed, double usual);
+/* This process stood still for so long in all, within so long: it was stopped or got too little of a processor. */
+void gw_events_pause(gw_events *events, uint64_t pause_ns, uint64_t over_ns);
+/* Somebody has set this machine's clock, by so much. */
+void gw_events_clock(gw_events *events, int64_t jump_ns);
+/* Of so many probes of other peers, so many were not answered in time, over so long. */
+void gw_events_probes(gw_events *events, uint64_t probes, uint64_t failed, uint64_t over_ns);
+/* This peer's disk does not take checkpoints; or it takes them again, after so long. */
+void gw_events_disk(gw_events *events, bool failing, uint64_t failed_ns);
 
 typedef struct gw_event_step {
     uint64_t step;     /* steps done, including this one */

@@ -1,0 +1,71 @@
+#include "tools/godwit/why/words.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+void gw_why_set_add(gw_why_set *set, int peer) {
+    if (peer >= 0) set->words[peer / 64] |= UINT64_C(1) << (peer % 64);
+}
+
+bool gw_why_set_has(const gw_why_set *set, int peer) {
+    return peer >= 0 && (set->words[peer / 64] >> (peer % 64) & 1) != 0;
+}
+
+int gw_why_set_count(const gw_why_set *set) {
+    int count = 0;
+    for (int i = 0; i < GW_WHY_SET; i++) count += __builtin_popcountll(set->words[i]);
+    return count;
+}
+
+int gw_why_set_next(const gw_why_set *set, int from) {
+    for (int i = from; i < GW_WHY_PEERS; i++)
+        if (gw_why_set_has(set, i)) return i;
+    return GW_WHY_NONE;
+}
+
+const char *gw_why_when(double time, bool with_day, char text[GW_WHY_WHEN]) {
+    struct tm local;
+    time_t seconds = fabs(time) < 1e12 ? (time_t)floor(time) : 0;
+    if (localtime_r(&seconds, &local) == NULL ||
+        strftime(text, GW_WHY_WHEN, with_day ? "%a %d %b %H:%M:%S" : "%H:%M:%S", &local) == 0)
+        snprintf(text, GW_WHY_WHEN, "-");
+    return text;
+}
+
+const char *gw_why_span(double seconds, char text[GW_WHY_SPAN]) {
+    if (!(seconds > 0)) seconds = 0;
+    if (seconds > 1e12) seconds = 1e12;
+    long long whole = llround(seconds);
+    if (seconds < 9.95)
+        snprintf(text, GW_WHY_SPAN, "%.1f s", seconds);
+    else if (whole < 60)
+        snprintf(text, GW_WHY_SPAN, "%lld s", whole);
+    else if (whole < 3600)
+        snprintf(text, GW_WHY_SPAN, "%lld min %lld s", whole / 60, whole % 60);
+    else if (whole < 86400)
+        snprintf(text, GW_WHY_SPAN, "%lld h %lld min", whole / 3600, whole / 60 % 60);
+    else
+        snprintf(text, GW_WHY_SPAN, "%lld day%s %lld h", whole / 86400, whole < 172800 ? "" : "s",
+                 whole / 3600 % 24);
+    return text;
+}
+
+const char *gw_why_list(const gw_why_record *record, const gw_why_set *set, char text[GW_WHY_LIST]) {
+    enum { NAMED = 4, LONGEST = 40 };
+    char name[GW_WHY_CALLED];
+    int count = gw_why_set_count(set), named = count <= NAMED ? count : NAMED - 1, done = 0;
+    size_t at = 0;
+    text[0] = '\0';
+    for (int peer = gw_why_set_next(set, 0); peer != GW_WHY_NONE && done < named;
+         peer = gw_why_set_next(set, peer + 1), done++) {
+        const char *before = done == 0 ? "" : done + 1 == count ? " and " : ", ";
+        int written = snprintf(text + at, GW_WHY_LIST - at, "%s%.*s", before, LONGEST,
+                               gw_why_called(record, peer, name));
+        at += written > 0 ? (size_t)written : 0;
+    }
+    if (count > named) snprintf(text + at, GW_WHY_LIST - at, " and %d more", count - named);
+    return text;
+}
