@@ -58,7 +58,8 @@ usage: ./build.sh [COMMAND]
   chaos [OPTION...]
              a job on real processes while everything goes wrong (as root);
              fails when its bytes differ, steps were lost, or a process
-             crashed or leaks. chaos --help lists its options
+             crashed or leaks. chaos --help lists its options; chaos --why
+             holds what 'godwit why' tells of such runs against their faults
   bench      measure what Godwit promises, as tables (about 40 minutes;
              'bench quick': 10)
   lab [N] [-- COMMAND]

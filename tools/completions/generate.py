@@ -20,7 +20,7 @@ import pages  # noqa: E402
 NOTE = "# Made by tools/completions/generate.py of the manual pages in tools/man: edit those.\n"
 # What a command takes beside options: "file", "dir" or "" for nothing; run and bench take a word first.
 OPERANDS = {"check": "file", "keygen": "file", "inspect": "file", "audit": "dir", "prune": "dir", "tokenize": "file",
-            "export": "dir", "generate": "dir", "plot": "file", "trace": "file"}
+            "export": "dir", "generate": "dir", "plot": "file", "trace": "file", "why": "dir", "report": "dir"}
 
 
 def values(option):

@@ -186,6 +186,12 @@ _godwit_table() {
         offered+=' --job= --others --yes --help --usage'
         kinds[--job]='any'
         ;;
+    report)
+        offered+=' --metrics= --output= -o --help --usage'
+        kinds[--metrics]='file'
+        kinds[--output]='file'
+        kinds[-o]='file'
+        ;;
     run)
         offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --deal= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
@@ -414,6 +420,12 @@ _godwit_table() {
         kinds[--output]='file'
         kinds[-o]='file'
         ;;
+    why)
+        offered+=' --dir= -d --json -j --since= --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        kinds[--since]='any'
+        ;;
     esac
 }
 
@@ -423,11 +435,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune report run sim status stop tokenize trace why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune run sim status stop tokenize trace' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune report run sim status stop tokenize trace why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
@@ -458,6 +470,8 @@ _godwit() {
         generate,*) kind='dir' ;;
         plot,*) kind='file' ;;
         trace,*) kind='file' ;;
+        why,*) kind='dir' ;;
+        report,*) kind='dir' ;;
         esac
     fi
     case $kind in

@@ -731,12 +731,12 @@ void gw_publish(gw_publisher *p) {
     gw_supervisor_show(p->of.console->supervisor, s, (s->ending || s->ended) && !begins_again);
 }
 
-/* Tells the journal, now and then, what the snapshot says of the progress. */
-static void note_progress(gw_publisher *p) {
+/* Tells the journal, now and then and at the end, what the snapshot says of the progress. */
+static void note_progress(gw_publisher *p, bool at_end) {
     const gw_node_snapshot *s = p->snapshot;
     gw_shown_progress *last = &p->progress;
-    if (p->of.journal == NULL || p->published_ns - last->at_ns < PROGRESS_NS) return;
-    bool first = last->at_ns == 0;
+    if (p->of.journal == NULL || (!at_end && p->published_ns - last->at_ns < PROGRESS_NS)) return;
+    bool first = last->at_ns == 0 && !at_end;
     const gw_shown_progress now = {p->published_ns, s->counter[GW_COUNT_STEPS], s->counter[GW_COUNT_SHARDS],
                                    s->counter[GW_COUNT_SHARDS_STOLEN], s->counter[GW_COUNT_SHARDS_LOST]};
     gw_event_progress event = {.step = s->step,
@@ -795,7 +795,7 @@ static void publish_again(void *context) {
     gw_publisher *p = context;
     p->soon = false;
     gw_publish(p);
-    note_progress(p);
+    note_progress(p, false);
     note_upsets(p);
     (void)publish_at(p, p->published_ns + PUBLISH_NS); /* if that fails, the next step sets the timer */
 }
@@ -923,6 +923,7 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
     const gw_hash none = {{0}};
     gw_peer_status status;
     gw_peer_status_get(p->of.brain, &status);
+    if (p->published_ns != 0) note_progress(p, true);
     char summary[256] = "";
     bool whole = result->finish == GW_FINISH_DONE || result->finish == GW_FINISH_STOPPED ||
                  result->finish == GW_FINISH_UNSAVED;

@@ -418,6 +418,26 @@ static void complete(gw_why_record *record, int journal) {
             record->lives[i].peer = peer;
 }
 
+/* Puts the peers in the order of their names. */
+
+static int by_name(const void *a, const void *b) {
+    const gw_why_peer *left = a, *right = b;
+    int names = strverscmp(left->name, right->name);
+    return names != 0 ? names : strcmp(left->id, right->id);
+}
+
+static void order_peers(gw_why_record *record) {
+    int place[GW_WHY_PEERS + 1] = {0}, *of = place + 1;
+    place[0] = GW_WHY_NONE;
+    for (int i = 0; i < record->peer_count; i++) record->peers[i].number = i;
+    if (record->peer_count > 1)
+        qsort(record->peers, (size_t)record->peer_count, sizeof *record->peers, by_name);
+    for (int i = 0; i < record->peer_count; i++) of[record->peers[i].number] = i;
+    for (int i = 0; i < record->journal_count; i++) record->journals[i].peer = of[record->journals[i].peer];
+    for (size_t i = 0; i < record->event_count; i++) record->events[i].peer = of[record->events[i].peer];
+    for (size_t i = 0; i < record->life_count; i++) record->lives[i].peer = of[record->lives[i].peer];
+}
+
 static bool same_job(const gw_why_record *record, gw_err *err) {
     const gw_why_journal *first = NULL;
     for (int i = 0; i < record->journal_count; i++) {
@@ -467,6 +487,7 @@ bool gw_why_read(const char *const *dirs, int count, gw_why_record *record, gw_e
         r.journal = i;
         if (!read_journal(record, &r, err)) return false;
     }
+    order_peers(record);
     if (record->event_count > 0) qsort(record->events, record->event_count, sizeof *record->events, by_time);
     for (int i = 0; i < count; i++) {
         const gw_why_journal *one = &record->journals[i];

@@ -20,6 +20,7 @@ enum {
     GW_WHY_LIVES = 20000,    /* the most lives that are told apart; later ones count as one with the last */
     GW_WHY_TEXT = 300,       /* bytes of a text, with its final zero; longer ones are cut off */
     GW_WHY_ID = 33,          /* of a peer: 32 hexadecimal digits */
+    GW_WHY_JOB = 65,         /* of a job: 64 hexadecimal digits */
     GW_WHY_WORD = 16,
     GW_WHY_NAME = 64,
     GW_WHY_NONE = -1, /* no peer */
@@ -78,6 +79,7 @@ typedef struct gw_why_peer {
     char name[GW_WHY_NAME];    /* "": not known */
     char address[GW_WHY_NAME]; /* without the port; "": not known */
     int journal;               /* the first of its journals that are here; GW_WHY_NONE: none is */
+    int number;                /* in the order in which the journals name them */
 } gw_why_peer;
 
 /* A process of a peer whose journal is here, from its event "life" to the next one. */
@@ -94,7 +96,7 @@ typedef struct gw_why_life {
 typedef struct gw_why_journal {
     const char *dir; /* borrowed from the caller */
     int peer;        /* GW_WHY_NONE: not known */
-    char job[GW_WHY_NAME];
+    char job[GW_WHY_JOB];
     double first, last; /* times of its events; 0: it has none */
     uint64_t lines, damaged, bytes;
     size_t first_life, life_count; /* its lives in gw_why_record.lives */

@@ -74,11 +74,11 @@ char *gw_why_head(const gw_why_record *record) {
 char *gw_why_total(const gw_why_sums *sums) {
     char lost[GW_WHY_SPAN], joined[GW_WHY_SPAN];
     double part = sums->computed > 0 ? 100.0 * (double)sums->stolen / (double)sums->computed : 0;
-    return format(
-        "%" PRIu64 " views, %" PRIu64 " checkpoints, %" PRIu64 " newcomers, for whom the flock paused "
-        "%s; %.1f %% of the shards were stolen, %" PRIu64 " dealt again; the troubles below cost %s.",
-        sums->views, sums->checkpoints, sums->joins, gw_why_span(sums->joined_s, joined), part,
-        sums->repaired, gw_why_span(sums->lost_s, lost));
+    return format("Views: %" PRIu64 ". Checkpoints: %" PRIu64 ". Newcomers: %" PRIu64
+                  ", for whom the flock paused %s. Of the shards, %.1f %% were stolen, and %" PRIu64
+                  " dealt again. What happened below cost %s without steps.",
+                  sums->views, sums->checkpoints, sums->joins, gw_why_span(sums->joined_s, joined), part,
+                  sums->repaired, gw_why_span(sums->lost_s, lost));
 }
 
 const char *gw_why_cost(const gw_finding *finding, char text[GW_WHY_COST]) {
