@@ -121,7 +121,7 @@ void gw_events_slow(gw_events *events, const gw_peer_id *peer, bool slow, double
 void gw_events_pause(gw_events *events, uint64_t pause_ns, uint64_t over_ns);
 /* Somebody has set this machine's clock, by so much. */
 void gw_events_clock(gw_events *events, int64_t jump_ns);
-/* Of so many probes of other peers, so many were not answered in time, over so long. */
+/* Probes of other peers, those of them that were not answered in time, and the time that both are of. */
 void gw_events_probes(gw_events *events, uint64_t probes, uint64_t failed, uint64_t over_ns);
 /* This peer's disk does not take checkpoints; or it takes them again, after so long. */
 void gw_events_disk(gw_events *events, bool failing, uint64_t failed_ns);

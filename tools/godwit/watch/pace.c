@@ -42,8 +42,8 @@ static int by_size(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* How fast the peers are, as a part of what is usual for each: the median, of two the faster one. Of one peer
- * alone nothing can be told, and it is 1. */
+/* How fast the peers are, as a part of what is usual for each: the median. The faster one of two counts. One peer
+ * alone tells nothing, and the part is 1. */
 static double flock_part(const gw_pace *pace) {
     double part[GW_MAX_MEMBERS];
     uint32_t count = 0;

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So late in all, within such a time, is told; looks that are less late than the least are not late. */
+/* What is told: looks that are late by so much in all, within such a time. Looks that are less late than the
+ * least are not late. */
 #define GW_PULSE_PAUSE_NS  UINT64_C(1000000000)
 #define GW_PULSE_WINDOW_NS UINT64_C(5000000000)
 #define GW_PULSE_LEAST_NS  UINT64_C(20000000)

@@ -64,7 +64,7 @@ void gw_why_hosts(const gw_why_record *record, gw_findings *findings) {
             worst = peer;
         }
     }
-    /* Of two hosts, most failures are at one of them by chance. */
+    /* With two hosts, chance puts most failures at one of them. */
     if (hosts < 3 || most < LEAST || most * 5 < all * 3) return;
     gw_finding *finding = add_pattern(findings, "host", worst, record->first, record->last);
     if (finding == NULL) return;

@@ -356,7 +356,7 @@ static bool live(reading *r, const gw_why_event *event) {
     return true;
 }
 
-/* Notes the event in the record. Of events that nothing is made of, only the time counts. */
+/* Notes the event in the record. An event of another kind counts by its time alone. */
 static bool take_line(void *context, const char *line, size_t length, json_t *object) {
     (void)line;
     (void)length;
