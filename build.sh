@@ -34,8 +34,8 @@ usage: ./build.sh [COMMAND]
              libraries and the Python module in it, and an sdist. With --gpu the
              program computes on NVIDIA's GPUs too (with nvcc)
   package [--gpu]
-             make dist/: a Debian package, and a tar ball that runs on any Linux
-             of the last six years; --gpu as above
+             make dist/: a Debian package, and a tar ball with its libraries for
+             every Linux since 2020. With --gpu the former computes on GPUs too
   test       build and run the tests, a short search of all fuzzers among them
   test all   the same, and the suites that take too long for every change;
              before a release
@@ -382,11 +382,12 @@ wheel() {
 # Packages of the system. Each is built of a clean copy of the tree, in folders of its own; the bytes depend on the tree, its
 # commit and the system's packages alone (without --gpu).
 package() {
-    local gpu=OFF options tree=$PWD/build-package/source made=$PWD/build-package/debian
+    local gpu=OFF options work=$PWD/build-package tree made
     if [ "${1-}" = --gpu ]; then gpu=ON; fi
-    need "${build_packages[@]}" binutils dpkg-dev
-    mkdir -p build-package
-    exec 7>build-package/lock
+    need "${build_packages[@]}" binutils dpkg-dev mmdebstrap debian-archive-keyring patchelf xz-utils
+    tree=$work/source made=$work/debian
+    mkdir -p "$work" dist
+    exec 7>"$work/lock"
     flock 7
     rm -rf "$tree" "$made"
     copy_tree "$tree"
@@ -402,11 +403,13 @@ package() {
         -DCMAKE_INSTALL_SYSCONFDIR=/etc -DGODWIT_ZSH_COMPLETIONS=share/zsh/vendor-completions
     logged "$made/build.log" ninja -C "$made" godwit
     logged "$made/build.log" cpack --config "$made/CPackConfig.cmake"
-    mkdir -p dist
-    rm -f dist/godwit_*.deb
+    rm -f dist/godwit_*.deb dist/godwit-*-linux-*.tar.xz
     mv "$made"/package/*.deb dist
-    rm -rf "$tree" "$made"
-    for made in dist/godwit_*.deb; do say "built $made"; done
+    say "building the tar ball; $work/tarball.log tells how far it is"
+    rm -f "$work/tarball.log"
+    logged "$work/tarball.log" tools/package/tarball.sh "$tree" "$work/tarball" dist
+    rm -rf "$tree" "$made" "$work/tarball"
+    for made in dist/godwit_*.deb dist/godwit-*-linux-*.tar.xz; do say "built $made"; done
 }
 
 # logged FILE COMMAND...: adds the output to FILE, and shows it if the command fails, which ends this script.
