@@ -6,13 +6,15 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define RANGE UINT64_C(262143328850)
+#define RANGE       UINT64_C(262143328850)
+#define PATIENCE_NS UINT64_C(60000000000)
 
 static atomic_long skipped_s; /* the clock is ahead by so much */
 
@@ -70,7 +72,7 @@ Test(energy_meter, a_process_has_its_share_of_the_machine) {
     cr_assert(near(energy.step_joules, 12.5) && near(energy.shard_joules, 6.25));
     uint64_t shard = gw_energy_meter_shard(meter);
     cr_assert(shard > 6000000 && shard < 6500000, "%lu", (unsigned long)shard);
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 /* What the machine takes while nobody computes belongs to those who compute next. */
@@ -85,7 +87,7 @@ Test(energy_meter, energy_waits_for_somebody_who_computes) {
     machine_ticks(1100, 200);
     read_after(1, 1, 1);
     cr_assert(near(gw_energy_joules(&energy), 100));
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, workers_that_are_processes_count) {
@@ -103,7 +105,7 @@ Test(energy_meter, workers_that_are_processes_count) {
     machine_write("proc/9/stat", "9 (loader) S 8 7 7 0 -1 4194560 9 9 9 9 15 5 0 0 20 0 3 0\n");
     read_after(1, 1, 1);
     cr_assert(near(gw_energy_joules(&energy), 50), "%g", gw_energy_joules(&energy));
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, without_a_counter_nothing_is_invented) {
@@ -115,7 +117,7 @@ Test(energy_meter, without_a_counter_nothing_is_invented) {
     cr_assert_eq(energy.processors, GW_ENERGY_NONE);
     cr_assert_not_null(strstr(energy.lack, "no counter"), "%s", energy.lack);
     cr_assert_eq(gw_energy_meter_shard(meter), 0);
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, an_estimate_is_called_one) {
@@ -127,7 +129,7 @@ Test(energy_meter, an_estimate_is_called_one) {
     cr_assert_eq(energy.processors, GW_ENERGY_ESTIMATE);
     cr_assert(near(energy.joules[GW_ENERGY_ESTIMATE], 60));
     cr_assert(gw_energy_is_estimate(&energy));
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, a_counter_that_is_there_needs_no_estimate) {
@@ -140,7 +142,7 @@ Test(energy_meter, a_counter_that_is_there_needs_no_estimate) {
     read_after(1, 1, 1);
     cr_assert(near(energy.joules[GW_ENERGY_RAPL], 10));
     cr_assert(!gw_energy_is_estimate(&energy));
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, a_right_that_is_given_later_is_found) {
@@ -154,7 +156,7 @@ Test(energy_meter, a_right_that_is_given_later_is_found) {
     read_after(1, 1, 1);
     cr_assert(near(energy.joules[GW_ENERGY_RAPL], 10));
     cr_assert_str_eq(energy.lack, "");
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, without_the_machines_time_the_share_is_not_known) {
@@ -167,7 +169,7 @@ Test(energy_meter, without_the_machines_time_the_share_is_not_known) {
     cr_assert_eq(gw_energy_joules(&energy), 0);
     cr_assert_eq(energy.processors, GW_ENERGY_NONE);
     cr_assert_not_null(strstr(energy.lack, "proc/stat"), "%s", energy.lack);
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, what_was_taken_outlives_the_peer) {
@@ -177,25 +179,25 @@ Test(energy_meter, what_was_taken_outlives_the_peer) {
     machine_count("intel-rapl:0", 10000000);
     machine_ticks(1100, 200);
     read_after(1, 1, 1);
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
     open_meter();
     cr_assert(near(gw_energy_joules(&energy), 10));
     machine_count("intel-rapl:0", 15000000);
     machine_ticks(1200, 300);
     read_after(1, 1, 1);
     cr_assert(near(gw_energy_joules(&energy), 15));
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
     options.fresh = true;
     open_meter();
     cr_assert_eq(gw_energy_joules(&energy), 0);
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
 Test(energy_meter, it_is_kept_with_a_checkpoint_and_a_damaged_file_ends_nothing) {
     machine_zone("intel-rapl:0", "package-0", 0, RANGE);
     machine_ticks(1000, 100);
     open_meter();
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
     char path[GW_PATH_BYTES];
     snprintf(path, sizeof path, "%s/energy", directory.path);
     FILE *out = fopen(path, "w");
@@ -212,7 +214,29 @@ Test(energy_meter, it_is_kept_with_a_checkpoint_and_a_damaged_file_ends_nothing)
     cr_assert(fread(text, 1, sizeof text - 1, in) > 0);
     fclose(in);
     cr_assert_not_null(strstr(text, " rapl 10\n"), "%s", text);
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
+}
+
+static pthread_mutex_t hung = PTHREAD_MUTEX_INITIALIZER;
+
+static int hang_fsync(gw_io *io, int fd) {
+    (void)io, (void)fd;
+    pthread_mutex_lock(&hung);
+    pthread_mutex_unlock(&hung);
+    return 0;
+}
+
+Test(energy_meter, a_disk_that_hangs_does_not_hold_up_the_end) {
+    machine_zone("intel-rapl:0", "package-0", 0, RANGE);
+    machine_ticks(1000, 100);
+    open_meter();
+    machine_count("intel-rapl:0", 10000000);
+    machine_ticks(1100, 200);
+    read_after(1, 1, 1);
+    pthread_mutex_lock(&hung);
+    directory.io.fsync = directory.io.fdatasync = hang_fsync;
+    cr_assert(!gw_energy_meter_close(meter, 1000000));
+    pthread_mutex_unlock(&hung);
 }
 
 /* GPUs. */
@@ -288,7 +312,7 @@ static void count_gpu(unsigned long long energy_mj) {
 }
 
 static void close_gpu(void) {
-    gw_energy_meter_close(meter);
+    cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
     gw_gpu_watch_close(options.gpus);
 }
 

@@ -370,11 +370,18 @@ static void run_last(void *context) {
     if (m->changed) write_file(m, gw_now_ns());
 }
 
-void gw_energy_meter_close(gw_energy_meter *m) {
-    if (m == NULL) return;
+bool gw_energy_meter_close(gw_energy_meter *m, uint64_t patience_ns) {
+    if (m == NULL) return true;
     gw_helper_give(m->helper, run_last, m);
-    gw_helper_close(m->helper);
+    if (!gw_helper_close_until(m->helper, gw_now_ns() + patience_ns)) {
+        gw_log(GW_WARN, "energy",
+               "the energy of the run is not written down: its disk, or a counter, has not "
+               "answered for %.3g s",
+               (double)patience_ns * 1e-9);
+        return false;
+    }
     pthread_cond_destroy(&m->done);
     pthread_mutex_destroy(&m->lock);
     free(m);
+    return true;
 }

@@ -824,7 +824,7 @@ bool gw_node_close(gw_node *node) {
     gw_mirror_close(node->mirror);
     /* The rows that wait are written now: the process may end as it is after this. */
     ended = gw_metrics_close(node->metrics, METRICS_NS) && ended;
-    gw_energy_meter_close(node->energy);
+    ended = gw_energy_meter_close(node->energy, CLOSE_NS) && ended;
     gw_series_close(node->series);
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
