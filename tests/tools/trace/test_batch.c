@@ -77,8 +77,8 @@ Test(trace_batch, no_part_of_a_batch_is_one) {
 
 /* The bytes of version 1. */
 Test(trace_batch, the_bytes_are_those_that_other_builds_know) {
-    /* The version, the time, what is lost, whether there is more, the workers, one thread; one span with its
-     * thread, begin, end, b, a, c and kind; and nothing that is open. */
+    /* The version, the time, what is lost, whether there is more, the workers; one thread with one span,
+     * which is begin, end, b, a, c and kind; and nothing that is open. */
     const char text[] = "01"
                         "0900000000000000"
                         "0400000000000000"
@@ -86,7 +86,7 @@ Test(trace_batch, the_bytes_are_those_that_other_builds_know) {
                         "0200"
                         "010003000100"
                         "77"
-                        "010000000300"
+                        "01000000"
                         "0500000000000000"
                         "0600000000000000"
                         "0800000000000000"

@@ -4,15 +4,26 @@
 #include "core/base/utf8.h"
 #include "core/base/wire.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPAN_BYTES = 2 + 8 + 8 + 8 + 4 + 2 + 2, LEAST_OPEN_BYTES = 2 + 8 + 8 + 4 + 2 + 2 };
+enum {
+    SPAN_BYTES = 8 + 8 + 8 + 4 + 2 + 2,
+    LEAST_OPEN_BYTES = 2 + 8 + 8 + 4 + 2 + 2,
+    LEAST_THREAD_BYTES = 2 + 2 + 4
+};
 
-_Static_assert(64 + GW_TRACE_THREADS * (4 + GW_TRACE_THREAD_TEXT) + GW_TRACE_BATCH_SPANS * SPAN_BYTES +
+_Static_assert(64 + GW_TRACE_THREADS * (LEAST_THREAD_BYTES + GW_TRACE_THREAD_TEXT) +
+                       GW_TRACE_BATCH_SPANS * SPAN_BYTES +
                        GW_TRACE_BATCH_OPEN * (LEAST_OPEN_BYTES + GW_TRACE_THREAD_TEXT) <
                    GW_TRACE_BATCH_BYTES,
                "a batch has room");
+_Static_assert(sizeof(gw_trace_record) == SPAN_BYTES && offsetof(gw_trace_record, end_ns) == 8 &&
+                   offsetof(gw_trace_record, b) == 16 && offsetof(gw_trace_record, a) == 24 &&
+                   offsetof(gw_trace_record, c) == 28 && offsetof(gw_trace_record, kind) == 30 &&
+                   __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "a record lies in memory as in a batch");
 
 /* Encoding. */
 
@@ -23,25 +34,21 @@ static void put_numbers(gw_writer *w, const gw_trace_record *record) {
     gw_put_u16(w, record->kind);
 }
 
-static void put_span(gw_writer *w, uint32_t thread, const gw_trace_record *record) {
-    gw_put_u16(w, (uint16_t)thread);
-    gw_put_u64(w, record->begin_ns);
-    gw_put_u64(w, record->end_ns);
-    put_numbers(w, record);
-}
-
-/* Writes what the rings of these threads hold, each its share first. *more: there is more. */
-static uint32_t put_spans(gw_writer *w, gw_trace_cursor *cursor, const gw_trace_thread *threads,
-                          uint32_t count, gw_trace_record *records, bool *more) {
-    uint32_t total = 0;
+/* Writes the threads with what their rings hold, each its share first. *more: there is more. */
+static void put_threads(gw_writer *w, gw_trace_cursor *cursor, gw_trace_record *records, bool *more) {
+    gw_trace_thread threads[GW_TRACE_THREADS];
+    uint32_t count = gw_trace_list(threads), total = 0;
+    gw_put_u16(w, (uint16_t)count);
     for (uint32_t i = 0; i < count; i++) {
+        gw_put_u16(w, (uint16_t)threads[i].number);
+        gw_put_string(w, threads[i].name);
         uint32_t share = (GW_TRACE_BATCH_SPANS - total) / (count - i);
         uint32_t got = gw_trace_read(cursor, threads[i].number, records, share);
-        for (uint32_t k = 0; k < got; k++) put_span(w, threads[i].number, &records[k]);
+        gw_put_u32(w, got);
+        gw_put_bytes(w, records, got * sizeof *records);
         total += got;
         *more |= got > 0 && got == share;
     }
-    return total;
 }
 
 bool gw_trace_batch_encode(gw_trace_cursor *cursor, uint32_t workers, const gw_trace_unended *open,
@@ -49,29 +56,20 @@ bool gw_trace_batch_encode(gw_trace_cursor *cursor, uint32_t workers, const gw_t
     GW_ASSERT(open_count <= GW_TRACE_BATCH_OPEN);
     uint8_t *memory = malloc(GW_TRACE_BATCH_BYTES);
     gw_trace_record *records = malloc(GW_TRACE_BATCH_SPANS * sizeof *records);
-    gw_trace_thread threads[GW_TRACE_THREADS];
     if (memory == NULL || records == NULL) {
         free(memory);
         free(records);
         return gw_fail(err, GW_E_NOMEM, "out of memory for a trace");
     }
-    uint32_t count = gw_trace_list(threads);
     gw_writer w = gw_writer_on(memory, GW_TRACE_BATCH_BYTES);
+    bool more = false;
     gw_put_u8(&w, GW_TRACE_VERSION);
     gw_put_u64(&w, gw_now_ns());
     size_t later = w.length; /* the place of what is known when the rings have been read */
     gw_put_u64(&w, 0);
     gw_put_u8(&w, 0);
     gw_put_u16(&w, (uint16_t)workers);
-    gw_put_u16(&w, (uint16_t)count);
-    for (uint32_t i = 0; i < count; i++) {
-        gw_put_u16(&w, (uint16_t)threads[i].number);
-        gw_put_string(&w, threads[i].name);
-    }
-    size_t place = w.length;
-    bool more = false;
-    gw_put_u32(&w, 0);
-    uint32_t total = put_spans(&w, cursor, threads, count, records, &more);
+    put_threads(&w, cursor, records, &more);
     gw_put_u16(&w, (uint16_t)open_count);
     for (uint32_t i = 0; i < open_count; i++) {
         gw_put_string(&w, open[i].thread);
@@ -79,11 +77,9 @@ bool gw_trace_batch_encode(gw_trace_cursor *cursor, uint32_t workers, const gw_t
         put_numbers(&w, &open[i].record);
     }
     GW_ASSERT(!w.failed);
-    gw_writer fix = gw_writer_on(memory + later, 9);
+    gw_writer fix = gw_writer_on(memory + later, sizeof(uint64_t) + 1);
     gw_put_u64(&fix, cursor->lost);
     gw_put_u8(&fix, more);
-    fix = gw_writer_on(memory + place, 4);
-    gw_put_u32(&fix, total);
     free(records);
     *bytes = memory;
     *length = w.length;
@@ -115,34 +111,35 @@ static void *get_list(gw_reader *r, uint32_t count, uint32_t most, size_t least,
 
 /* The functions below return false when memory runs out. */
 
-static bool get_threads(gw_reader *r, gw_trace_batch *batch, bool known[GW_TRACE_THREADS]) {
+static void get_spans(gw_reader *r, gw_trace_batch *batch, uint32_t thread) {
+    uint32_t count = gw_get_u32(r);
+    r->failed |=
+        count > GW_TRACE_BATCH_SPANS - batch->span_count || (uint64_t)count * SPAN_BYTES > gw_reader_left(r);
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
+        gw_trace_span *span = &batch->spans[batch->span_count++];
+        span->thread = thread;
+        span->record.begin_ns = gw_get_u64(r);
+        span->record.end_ns = gw_get_u64(r);
+        get_numbers(r, &span->record);
+        r->failed |= span->record.begin_ns > span->record.end_ns;
+    }
+}
+
+static bool get_threads(gw_reader *r, gw_trace_batch *batch) {
+    bool known[GW_TRACE_THREADS] = {false};
     uint32_t count = gw_get_u16(r);
-    batch->threads = get_list(r, count, GW_TRACE_THREADS, 4, sizeof *batch->threads);
+    batch->threads = get_list(r, count, GW_TRACE_THREADS, LEAST_THREAD_BYTES, sizeof *batch->threads);
     if (batch->threads == NULL) return r->failed;
-    for (uint32_t i = 0; i < count; i++) {
+    batch->spans = calloc(gw_reader_left(r) / SPAN_BYTES + 1, sizeof *batch->spans);
+    if (batch->spans == NULL) return false;
+    for (uint32_t i = 0; i < count && !r->failed; i++) {
         gw_trace_thread *thread = &batch->threads[batch->thread_count++];
         thread->number = gw_get_u16(r);
         get_name(r, thread->name);
         r->failed |= thread->number >= GW_TRACE_THREADS || known[thread->number];
         if (r->failed) return true;
         known[thread->number] = true;
-    }
-    return true;
-}
-
-static bool get_spans(gw_reader *r, gw_trace_batch *batch, const bool known[GW_TRACE_THREADS]) {
-    uint32_t count = gw_get_u32(r);
-    batch->spans = get_list(r, count, GW_TRACE_BATCH_SPANS, SPAN_BYTES, sizeof *batch->spans);
-    if (batch->spans == NULL) return r->failed;
-    for (uint32_t i = 0; i < count; i++) {
-        gw_trace_span *span = &batch->spans[batch->span_count++];
-        span->thread = gw_get_u16(r);
-        span->record.begin_ns = gw_get_u64(r);
-        span->record.end_ns = gw_get_u64(r);
-        get_numbers(r, &span->record);
-        r->failed |= span->thread >= GW_TRACE_THREADS || !known[span->thread] ||
-                     span->record.begin_ns > span->record.end_ns;
-        if (r->failed) return true;
+        get_spans(r, batch, thread->number);
     }
     return true;
 }
@@ -164,7 +161,6 @@ static bool get_open(gw_reader *r, gw_trace_batch *batch) {
 
 bool gw_trace_batch_decode(const void *bytes, size_t length, gw_trace_batch *batch, gw_err *err) {
     *batch = (gw_trace_batch){.lost = 0};
-    bool known[GW_TRACE_THREADS] = {false};
     gw_reader r = gw_reader_on(bytes, length);
     uint8_t version = gw_get_u8(&r);
     if (!r.failed && version != GW_TRACE_VERSION)
@@ -179,7 +175,7 @@ bool gw_trace_batch_decode(const void *bytes, size_t length, gw_trace_batch *bat
     r.failed |= more > 1;
     batch->more = more == 1;
     batch->workers = gw_get_u16(&r);
-    bool enough = get_threads(&r, batch, known) && get_spans(&r, batch, known) && get_open(&r, batch);
+    bool enough = get_threads(&r, batch) && get_open(&r, batch);
     if (enough && gw_reader_done(&r)) return true;
     gw_trace_batch_free(batch);
     return enough ? gw_fail(err, GW_E_INVALID, "a malformed part of a trace")

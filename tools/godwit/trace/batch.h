@@ -2,12 +2,12 @@
  * (core/base/wire.h):
  *
  *   version u8 = GW_TRACE_VERSION | now u64 | lost u64 | more u8 | workers u16
- *   threads u16, each: number u16 | name string
- *   spans u32, each: thread u16 | begin u64 | end u64 | b u64 | a u32 | c u16 | kind u16
+ *   threads u16, each: number u16 | name string | spans u32, each: begin u64 | end u64 | b u64 | a u32 | c u16 | kind u16
  *   open u16, each: name of the thread string | begin u64 | b u64 | a u32 | c u16 | kind u16
  *
- * The client trusts nothing of it: counts are bounded, spans end after they begin, and threads are among those
- * that are named. Kinds may be unknown. */
+ * Spans lie there as gw_trace_record does in memory, so that a peer has nothing to do but to copy them. The
+ * client trusts nothing of it: counts are bounded, spans do not end before they begin, and each thread is there
+ * once. Kinds may be unknown. */
 #ifndef GODWIT_TOOLS_GODWIT_TRACE_BATCH_H
 #define GODWIT_TOOLS_GODWIT_TRACE_BATCH_H
 
