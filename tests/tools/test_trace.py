@@ -260,6 +260,26 @@ class Troubled(unittest.TestCase):
         self.assertTrue(still in done.stderr.decode() or not any(still in name for name in found.traced))
 
 
+class Long(unittest.TestCase):
+    def test_a_shard_that_is_longer_than_the_trace_is_in_it(self):
+        job = "synthetic --workers 2 --shards 3 --shard-ms 4000 --steps 1000".split()
+        with flock.Flock(GODWIT, job) as peers, tempfile.TemporaryDirectory() as folder:
+            peer = peers.add()
+            peers.wait(lambda: peer.view, LIMIT_S, "it founds a flock", watch=[peer])
+            path = pathlib.Path(folder) / "t"
+            for _ in range(20):  # until no shard ends meanwhile
+                trace("--dir", peer.directory, "-o", path, "--seconds", "1")
+                found = Trace(path)
+                shards = found.named("shard \\d+")
+                if shards and all(one.begin == found.traced[one.peer].begin for one in shards):
+                    break
+            self.assertEqual({(one.track, one.notes["end"]) for one in shards},
+                             {("gw-worker-0", "it runs"), ("gw-worker-1", "it runs")})
+            (window,) = found.traced.values()
+            self.assertTrue(all((one.begin, one.end) == (window.begin, window.end) for one in shards))
+            self.assertRegex(trace("--summary", path).stdout.decode(), r"\) +100.0 % +0.0 % ")
+
+
 class CommandLine(unittest.TestCase):
     def refuse(self, code, expected, *arguments):
         self.assertIn(expected, trace(*arguments, code=code).stderr.decode())

@@ -624,6 +624,11 @@ Test(workers, the_oldest_running_shard_is_found) {
     rig_wait_inside(&rig, 2);
     cr_assert(gw_workers_oldest(rig.pool, &oldest));
     cr_assert_lt(oldest.shard, 2);
+    gw_running list[3];
+    cr_assert_eq(gw_workers_running(rig.pool, list, 3), 2);
+    cr_assert_eq(list[0].shard + list[1].shard, 1);
+    cr_assert_eq(list[1].worker, 1);
+    cr_assert_eq(gw_workers_running(rig.pool, list, 1), 1);
     cr_assert_eq(oldest.usual_ns, 0, "none has ended");
     uint32_t first = oldest.shard;
     rig_open_gate(&rig, first);

@@ -312,7 +312,7 @@ static void add_up(file_peer *p, gw_summary_peer *peer) {
     if (p->to_ns <= p->from_ns) return;
     if (peer->workers == 0) peer->workers = 1;
     peer->seconds = (double)(p->to_ns - p->from_ns) * 1e-9;
-    qsort(p->edges, p->count, sizeof *p->edges, compare_edges);
+    if (p->count > 0) qsort(p->edges, p->count, sizeof *p->edges, compare_edges);
     for (size_t i = 0; i <= p->count; i++) {
         uint64_t next_ns = i < p->count && p->edges[i].at_ns < p->to_ns ? p->edges[i].at_ns : p->to_ns;
         if (next_ns > at_ns) {
