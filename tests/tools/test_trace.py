@@ -116,7 +116,7 @@ class Calm(unittest.TestCase):
         kinds = {"shard \\d+": "gw-worker-[01]", "reduce \\d+": "gw-compute", "sum of integers": "gw-compute",
                  "apply \\d+": "gw-compute", "wait for members": "gw-compute", "step \\d+": "steps", "shards": "steps",
                  "part \\d+, sum of integers": "gw-data.*", "hop \\d+": "gw-data.*", "members enter": "gw-data.*",
-                 "stage chunk \\d+": "gw-checkpoint", "hash": "gw-checkpoint", "write": "gw-checkpoint",
+                 "stage chunk \\d+": "gw-(checkpoint|compute)", "hash": "gw-checkpoint", "write": "gw-checkpoint",
                  "manifest": "gw-checkpoint", "save step \\d+": "checkpoints", "apply units": "gw-worker-[01]"}
         for name, track in kinds.items():
             found = self.trace.named(name)
@@ -228,7 +228,7 @@ class Troubled(unittest.TestCase):
 
     def test_a_peer_that_is_killed_is_there_until_then(self):
         process = begin("--dir", self.peers[0].directory, "-o", self.path, "--seconds", "600")
-        self.flock.wait_step(self.flock.step() + 10, LIMIT_S)
+        self.flock.wait_step(self.flock.step() + 150, LIMIT_S)  # a second or more, in which it is asked ten times
         moment = self.peers[2].kill()
         self.flock.first_step_after(moment, LIMIT_S, members=2)
         self.flock.wait_step(self.flock.step() + 10, LIMIT_S)
