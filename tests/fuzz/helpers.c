@@ -29,6 +29,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_leftovers,
     &fuzz_options,
     &fuzz_series,
+    &fuzz_why,
     &fuzz_card,
     &fuzz_http,
     &fuzz_control,

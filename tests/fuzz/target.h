@@ -60,6 +60,8 @@ extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 extern const fuzz_target fuzz_options;
 /* Whether the target `options` tries this option of `godwit run` with that job. */
 bool fuzz_options_know(const gw_job_type *job, const char *name);
+/* why.c */
+extern const fuzz_target fuzz_why;
 /* workers.c */
 extern const fuzz_target fuzz_worker_message, fuzz_description;
 /* mad_worker.c */

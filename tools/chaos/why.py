@@ -1,11 +1,11 @@
 """Holds what `godwit why` tells of runs against what chaos did to them: python3 tools/chaos/why.py [OPTIONS]
 
-Each run is a short one of chaos.py, with a seed of its own. Before its peers' directories are removed, `godwit why --json`
-reads their journals, and each of its findings is held against the faults that struck: a fault is *found* where a finding of
-a kind that fits names one of its victims at its time; a finding that fits no fault is *wrong*. Faults that last too short
-to be told of (a peer that is stopped for less than a second), or that no peer can have noticed, are *slight* and count
-neither way. The program needs root. It prints a table, and exits with 1 where a peer's death was missed or put down to
-another peer.
+Each run is a short one of chaos.py, with a seed of its own. Before its peers' directories are removed, the journals are
+recorded with the faults that struck. `godwit why --json` reads each recording, and its findings are held against the
+faults: a fault is *found* where a finding of a kind that fits names one of its victims at its time; a finding that fits no
+fault is *wrong*. *Unfelt* are faults of which no journal has a trace, as no step, view or warning came of them, or that
+last too short to be told of (a peer that is stopped for less than a second): they count neither way. The program needs
+root to make runs. It prints a table, and exits with 1 where a peer's death was missed or put down to another peer.
 
   --runs N       the number of runs (default 3)
   --seconds S    how long faults strike in each (default 60)
@@ -14,12 +14,15 @@ another peer.
   --kinds A,B    make only faults of these kinds
   --jobs A,B     the jobs of the runs, in turn (default synthetic)
   --binary PATH  the program to run (default build/godwit)
-  --keep FOLDER  a new folder, in which the journals, findings and faults of each run are kept
+  --keep FOLDER  a new folder, in which the recordings are kept
+  --again FOLDER judge the recordings in this folder once more, and make no runs
 """
 
 import argparse
 import collections
+import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import shutil
@@ -38,7 +41,7 @@ FITS = {
     "kill, disk lost": ({"death", "unreachable"}, set()),
     "kill a worker": ({"worker"}, set()),
     "power loss": ({"all-ended", "death"}, {"corruption"}),
-    "stop and continue": ({"stall"}, {"slow", "network"}),
+    "stop and continue": ({"stall", "unreachable"}, {"slow", "network"}),
     "no processor": ({"stall", "slow", "network"}, {"cut", "death"}),
     "cut": ({"cut", "unreachable", "network"}, {"view"}),
     "cut one way": ({"cut", "unreachable", "network"}, {"view"}),
@@ -48,12 +51,13 @@ FITS = {
     "drop": ({"network", "cut", "slow"}, {"view"}),
     "full disk": ({"disk"}, {"death"}),
     "corrupt chunk": ({"corruption"}, set()),
-    "descriptors": ({"limit", "death"}, {"view", "network"}),
-    "memory": ({"limit", "death"}, {"view", "network", "worker"}),
+    "descriptors": ({"limit", "death"}, {"view", "network", "disk"}),
+    "memory": ({"limit", "death"}, {"view", "network", "worker", "disk"}),
     "clock step": ({"clock"}, set()),
 }
-SLIGHT_S = {"stop and continue": 1.2, "no processor": 3, "flapping cut": 2, "delay": 5, "slow link": 5, "drop": 5, "cut": 0.8}
-SLIGHT_S["cut one way"] = SLIGHT_S["cut"]
+SHORT_S = {"stop and continue": 1.2, "no processor": 3, "cut": 0.8}
+QUIET = {"checkpoint", "progress", "log", "phase"}  # events that tell of no trouble
+JOURNALS = ("journal.jsonl", "journal.1.jsonl")
 BEFORE_S, BEHIND_S = 3, 15  # a finding may begin so much before and behind its fault
 
 
@@ -65,37 +69,52 @@ class Injected:
     text: str
     began: float
     ended: float
-    victims: set  # numbers of peers; empty: any
-    slight: bool
+    victims: list  # numbers of peers; empty: any
+    happened: bool  # False: no peer can have noticed it
 
-    def meets(self, finding, numbers):
+    def meets(self, finding):
         """Whether a finding is about its victims at its time."""
         if finding["from"] > self.ended + BEHIND_S or finding["to"] < self.began - BEFORE_S:
             return False
-        named = {numbers.get(peer["peer"]) for peer in finding["peers"]}
-        return not self.victims or not named or bool(named & self.victims)
+        named = {number_of(peer) for peer in finding["peers"]}
+        return not self.victims or None in named or not named or bool(named & set(self.victims))
+
+    def felt(self, times):
+        """Whether a journal tells of anything at its time."""
+        short = self.ended - self.began < SHORT_S.get(self.kind, 0)
+        return self.happened and not short and any(self.began <= time <= self.ended + 1 for time in times)
+
+
+def number_of(peer):
+    """The number of the place of a peer that a finding names; None where its address is not known."""
+    return int(peer["address"].rpartition(".")[2]) if "address" in peer else None
 
 
 def victims_of(fault):
     if hasattr(fault, "pairs"):
-        return {place.number for pair in fault.pairs for place in pair}
+        return sorted({place.number for pair in fault.pairs for place in pair})
     for name in ("peer", "place"):
         if hasattr(fault, name):
-            return {getattr(fault, name).number}
-    return set()
+            return [getattr(fault, name).number]
+    return []
 
 
 def injected(strike, unread):
     ended = strike.ended or strike.due
-    slight = strike in unread or ended - strike.began < SLIGHT_S.get(strike.kind, 0)
-    return Injected(strike.kind, strike.text, strike.began, ended, victims_of(strike.fault), slight)
+    victims = victims_of(strike.fault)
+    return Injected(strike.kind, strike.text, strike.began, ended, victims, strike not in unread)
 
 
-def numbers_of(events):
-    """The number of the peer that each id belongs to: a peer whose disk was lost has several."""
-    with open(events) as file:
-        lines = [json.loads(line) for line in file]
-    return {line["peer"]: line["number"] for line in lines if line["event"] == "start"}
+def loud_times(folders):
+    """When the journals in these folders tell of anything but the usual course."""
+    times = []
+    for folder, name in itertools.product(folders, JOURNALS):
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError, KeyError):  # a line that a full disk has torn
+                    event = json.loads(line)
+                    times += [] if event["event"] in QUIET else [event["time"]]
+    return times
 
 
 class Table:
@@ -105,32 +124,32 @@ class Table:
         self.lines = []  # what was missed, and what was wrong
         self.bad = 0  # deaths that were missed or put down to another peer
 
-    def take(self, seed, strikes, findings, numbers):
+    def take(self, run, strikes, findings, times):
         happened = [finding for finding in findings if not finding["pattern"]]
         for strike in strikes:
             kinds = FITS[strike.kind][0]
-            found = any(one["kind"] in kinds and strike.meets(one, numbers) for one in happened)
-            state = "found" if found else "slight" if strike.slight else "missed"
+            found = any(one["kind"] in kinds and strike.meets(one) for one in happened)
+            state = "found" if found else "missed" if strike.felt(times) else "unfelt"
             self.rows[strike.kind][state] += 1
             if state == "missed":
-                self.lines.append(f"run {seed}: missed: {strike.kind}: {strike.text}")
+                self.lines.append(f"run {run}: missed: {strike.kind}: {strike.text}")
                 self.bad += strike.kind in ("kill", "power loss")
         for one in happened:
             right = [strike for strike in strikes if one["kind"] in set().union(*FITS[strike.kind])]
-            if one["kind"] == "view" or any(strike.meets(one, numbers) for strike in right):
+            if one["kind"] == "view" or any(strike.meets(one) for strike in right):
                 continue
             self.wrong[one["kind"]] += 1
             self.bad += one["kind"] in ("death", "all-ended")
-            self.lines.append(f"run {seed}: wrong: {one['kind']}: {one['text']}")
+            self.lines.append(f"run {run}: wrong: {one['kind']}: {one['text']}")
 
     def print(self):
-        print(f"{'fault':20} {'struck':>7} {'found':>7} {'missed':>7} {'slight':>7}")
+        print(f"{'fault':20} {'struck':>7} {'found':>7} {'missed':>7} {'unfelt':>7}")
         total = collections.Counter()
         for kind in sorted(self.rows):
             row = self.rows[kind]
             total.update(row)
-            print(f"{kind:20} {row.total():7} {row['found']:7} {row['missed']:7} {row['slight']:7}")
-        print(f"{'all':20} {total.total():7} {total['found']:7} {total['missed']:7} {total['slight']:7}")
+            print(f"{kind:20} {row.total():7} {row['found']:7} {row['missed']:7} {row['unfelt']:7}")
+        print(f"{'all':20} {total.total():7} {total['found']:7} {total['missed']:7} {total['unfelt']:7}")
         wrong = ", ".join(f"{count} {kind}" for kind, count in sorted(self.wrong.items())) or "none"
         print(f"findings that fit no fault: {wrong}")
         for line in self.lines:
@@ -142,21 +161,27 @@ def why(binary, folders):
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def keep(folder, seed, folders, told, strikes):
-    place = os.path.join(folder, str(seed))
-    for number, one in enumerate(folders):
-        os.makedirs(os.path.join(place, str(number)))
-        for name in ("journal.jsonl", "journal.1.jsonl"):
-            if os.path.exists(os.path.join(one, name)):
-                shutil.copy(os.path.join(one, name), os.path.join(place, str(number), name))
-    with open(os.path.join(place, "why.json"), "w") as file:
-        json.dump(told, file, indent=1)
+def record(place, folders, strikes):
+    """Copies the journals of a run and writes down its faults."""
+    for number, folder in enumerate(folders, 1):
+        os.makedirs(os.path.join(place, f"peer{number}"))
+        for name in JOURNALS:
+            if os.path.exists(os.path.join(folder, name)):
+                shutil.copy(os.path.join(folder, name), os.path.join(place, f"peer{number}", name))
     with open(os.path.join(place, "faults.json"), "w") as file:
-        json.dump([{**dataclasses.asdict(one), "victims": sorted(one.victims)} for one in strikes], file, indent=1)
+        json.dump([dataclasses.asdict(one) for one in strikes], file, indent=1)
 
 
-def one_run(options, seed, table):
-    """Makes one run, and enters in the table what was found."""
+def judge(binary, place, table):
+    """Holds what is told of a recording against its faults."""
+    folders = sorted(os.path.join(place, name) for name in os.listdir(place) if name.startswith("peer"))
+    with open(os.path.join(place, "faults.json")) as file:
+        strikes = [Injected(**one) for one in json.load(file)]
+    table.take(os.path.basename(place), strikes, why(binary, folders)["findings"], loud_times(folders))
+
+
+def one_run(options, seed, place):
+    """Makes one run, and records it."""
     settings = argparse.Namespace(
         minutes=options.seconds / 60,
         every=options.every,
@@ -169,20 +194,16 @@ def one_run(options, seed, table):
         verify="off",
         judge=False,
         binary=options.binary,
+        logs=None,
     )
+
+    def look(run):
+        folders = [peer.home.inside(peer.directory) for peer in run.flock.peers]
+        record(place, folders, [injected(strike, run.unread) for strike in [*run.faults, *run.unread]])
+
     with tempfile.TemporaryDirectory() as folder:
-        settings.logs = logs = os.path.join(folder, "logs")
         settings.timeline = os.path.join(folder, "chaos.svg")
-
-        def look(run):
-            folders = [peer.home.inside(peer.directory) for peer in run.flock.peers]
-            told = why(run.flock.binary, folders)
-            strikes = [injected(strike, run.unread) for strike in [*run.faults, *run.unread]]
-            table.take(seed, strikes, told["findings"], numbers_of(os.path.join(logs, "events.jsonl")))
-            if options.keep:
-                keep(options.keep, seed, folders, told, strikes)
-
-        return chaos.run(settings, look)
+        chaos.run(settings, look)
 
 
 def options_of():
@@ -195,6 +216,7 @@ def options_of():
     parser.add_argument("--jobs", type=lambda text: text.split(","), default=["synthetic"])
     parser.add_argument("--binary", default="build/godwit")
     parser.add_argument("--keep")
+    parser.add_argument("--again")
     options = parser.parse_args()
     wrong = set(options.kinds) - {kind.name for kind in faults.KINDS}
     if wrong:
@@ -204,20 +226,37 @@ def options_of():
     return options
 
 
+def make(options, folder, table):
+    for seed in range(options.seed, options.seed + options.runs):
+        print(f"run {seed}, {time.strftime('%H:%M:%S')}", flush=True)
+        place = os.path.join(folder, str(seed))
+        os.makedirs(place)
+        one_run(options, seed, place)
+        judge(options.binary, place, table)
+
+
+def hold(options, table):
+    """Makes the runs, or takes those that are recorded."""
+    if options.again:
+        for name in sorted(os.listdir(options.again)):
+            judge(options.binary, os.path.join(options.again, name), table)
+        return
+    chaos.sweep()
+    with tempfile.TemporaryDirectory() as folder:
+        make(options, options.keep or folder, table)
+
+
 def main():
     options = options_of()
     chaos.handle(chaos.interrupted, chaos.INTERRUPTIONS)
-    reason = chaos.missing()
+    reason = None if options.again else chaos.missing()
     if reason is not None:
         print(f"why: {reason}", file=sys.stderr)
         return 2
-    chaos.sweep()
     table = Table()
     try:
-        for seed in range(options.seed, options.seed + options.runs):
-            print(f"run {seed}, {time.strftime('%H:%M:%S')}", flush=True)
-            one_run(options, seed, table)
-    except (chaos.Trouble, RuntimeError, LookupError, subprocess.CalledProcessError) as trouble:
+        hold(options, table)
+    except (chaos.Trouble, RuntimeError, LookupError, OSError, subprocess.CalledProcessError) as trouble:
         print(f"why: {trouble}", file=sys.stderr)
         table.print()
         return 1

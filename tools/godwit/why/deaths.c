@@ -33,12 +33,24 @@ static bool is_wanted(const gw_why_life *life) {
     return false;
 }
 
-/* Whether news that a peer is gone is of the end of this life. */
-static bool tells_end(const gw_why_life *life, const gw_why_event *sighting) {
+/* Whether the one that tells of a sighting had seen the peer alive between a moment and then. */
+static bool had_seen(const gw_why_record *record, const gw_why_event *sighting, double since) {
+    for (size_t i = gw_why_from(record, since); i < record->event_count; i++) {
+        const gw_why_event *event = &record->events[i];
+        if (event->time >= sighting->time) break;
+        if (event->kind == GW_WHY_PEER && event->journal == sighting->journal &&
+            event->peer == sighting->peer && word_is(event->word, "alive"))
+            return true;
+    }
+    return false;
+}
+
+/* Whether news that a peer is gone is of the end of this life. They may come when the next one has begun. */
+static bool tells_end(const gw_why_record *record, const gw_why_life *life, const gw_why_event *sighting) {
     if (sighting->time < life->last - SKEW_S) return false;
-    if (life->next == 0) return true;
+    if (life->next == 0 || sighting->time <= life->next) return true;
     double until = life->next + (word_is(sighting->text, "restarted") ? TOGETHER_S : LATE_S);
-    return sighting->time <= until;
+    return sighting->time <= until && !had_seen(record, sighting, life->next);
 }
 
 /* When each peer was last seen to be alive; 0: never. The caller frees the list; NULL: memory runs out. */
@@ -59,8 +71,8 @@ static const gw_why_life *ended_life(const gw_why_record *record, const double *
     const gw_why_life *life = gw_why_life_at(record, sighting->peer, sighting->time);
     if (life == NULL) return NULL;
     const gw_why_life *before = life > record->lives && life[-1].journal == life->journal ? life - 1 : NULL;
-    if (before != NULL && tells_end(before, sighting)) return before;
-    if (!tells_end(life, sighting)) return NULL;
+    if (before != NULL && tells_end(record, before, sighting)) return before;
+    if (!tells_end(record, life, sighting)) return NULL;
     bool goes_on = life->next == 0 && life->end[0] == '\0' && alive[sighting->peer] > sighting->time;
     return goes_on ? NULL : life;
 }
@@ -331,15 +343,21 @@ static void tell_unknown(const gw_why_record *record, int peer, const sightings 
     gw_finding_charge(record, finding);
 }
 
-/* The sightings of one peer that has no journal here, those that are close together as one. */
+/* The sightings of one peer that has no journal here. Those that are close together are one, unless somebody has seen
+ * it alive between them. */
 static void tell_sightings(const gw_why_record *record, int peer, gw_findings *findings) {
     sightings seen = {0};
+    double alive = 0;
     for (size_t i = 0; i < record->event_count; i++) {
         const gw_why_event *event = &record->events[i];
-        if (event->peer != peer || !is_sighting(record, event)) continue;
-        if (seen.first != 0 && event->time > seen.last + TOGETHER_S) {
+        if (event->peer != peer || event->kind != GW_WHY_PEER) continue;
+        if (word_is(event->word, "alive") && seen.first != 0 && alive == 0) alive = event->time;
+        if (!is_sighting(record, event)) continue;
+        bool back = alive != 0 && event->time > alive + SKEW_S;
+        if (seen.first != 0 && (back || event->time > seen.last + TOGETHER_S)) {
             tell_unknown(record, peer, &seen, findings);
             seen = (sightings){0};
+            alive = 0;
         }
         see(&seen, record, event);
     }
@@ -367,7 +385,7 @@ enum { PAUSES = 4096 };
 
 static bool begin_looking(looking *l) {
     l->alive = last_alive(l->record);
-    l->pauses = calloc(PAUSES, sizeof *l->pauses);
+    l->pauses = calloc(PAUSES, sizeof(const gw_why_event *));
     for (size_t i = 0; l->pauses != NULL && i < l->record->event_count && l->pause_count < PAUSES; i++)
         if (l->record->events[i].kind == GW_WHY_PAUSE) l->pauses[l->pause_count++] = &l->record->events[i];
     return l->alive != NULL && l->pauses != NULL;
@@ -462,8 +480,11 @@ static void tell_cut(const gw_why_record *record, cut *c, gw_findings *findings)
                  !one_way                                ? ""
                  : gw_why_set_count(&c->deaf[small]) > 0 ? ": the former missed the latter"
                                                          : ": the latter missed the former");
-    snprintf(finding->evidence, sizeof finding->evidence,
-             "Their journals go on meanwhile: it was the network between, and no process or host.");
+    snprintf(
+        finding->evidence, sizeof finding->evidence,
+        one_way ? "Their journals go on meanwhile: packets one way were lost or late, or one of them was too "
+                  "busy to answer."
+                : "Their journals go on meanwhile: it was the network between, and no process or host.");
     snprintf(finding->advice, sizeof finding->advice,
              "See to the links and switches between them, and to firewalls that drop UDP or TCP.");
     gw_finding_charge(record, finding);

@@ -61,6 +61,12 @@ static double real_of(const json_t *event, const char *key) {
     return isfinite(number) && fabs(number) < 1e18 ? number : 0;
 }
 
+/* A duration, or an amount; 0 where it is none. */
+static double amount_of(const json_t *event, const char *key) {
+    double number = real_of(event, key);
+    return number > 0 ? number : 0;
+}
+
 /* The peers. */
 
 static bool is_id(const char *text) {
@@ -120,7 +126,7 @@ static bool grow(void **list, size_t *capacity, size_t count, size_t size) {
 static void take_life(gw_why_event *to, const json_t *event, reading *r) {
     copy_text(gw_journal_text(event, "last_end"), to->word, sizeof to->word);
     to->text = keep_text(r->record, gw_journal_text(event, "last_text"));
-    to->value = real_of(event, "last_time");
+    to->value = amount_of(event, "last_time");
 }
 
 static void take_start(gw_why_event *to, const json_t *event, reading *r) {
@@ -141,7 +147,7 @@ static void take_peer(gw_why_event *to, const json_t *event, reading *r) {
     take_address(r->record, to->peer, event);
     copy_text(gw_journal_text(event, "state"), to->word, sizeof to->word);
     to->text = keep_text(r->record, gw_journal_text(event, "evidence"));
-    to->value = real_of(event, "silent_ms");
+    to->value = amount_of(event, "silent_ms");
 }
 
 static void take_view(gw_why_event *to, const json_t *event, reading *r) {
@@ -149,14 +155,14 @@ static void take_view(gw_why_event *to, const json_t *event, reading *r) {
     take_name(r->record, to->peer, event, "leader_name");
     to->number = json_array_size(json_object_get(event, "members"));
     to->text = keep_text(r->record, gw_journal_text(event, "cause"));
-    to->value = real_of(event, "took_ms");
+    to->value = amount_of(event, "took_ms");
 }
 
 static void take_recovered(gw_why_event *to, const json_t *event, reading *r) {
     (void)r;
     to->number = count_of(event, "views");
-    to->value = real_of(event, "gap_ms");
-    to->usual = real_of(event, "usual_ms");
+    to->value = amount_of(event, "gap_ms");
+    to->usual = amount_of(event, "usual_ms");
 }
 
 static void take_repair(gw_why_event *to, const json_t *event, reading *r) {
@@ -172,13 +178,13 @@ static void take_corruption(gw_why_event *to, const json_t *event, reading *r) {
 static void take_join(gw_why_event *to, const json_t *event, reading *r) {
     (void)r;
     to->number = count_of(event, "newcomers");
-    to->value = real_of(event, "pause_ms");
+    to->value = amount_of(event, "pause_ms");
 }
 
 static void take_checkpoint(gw_why_event *to, const json_t *event, reading *r) {
     (void)r;
     to->number = count_of(event, "bytes");
-    to->value = real_of(event, "took_ms");
+    to->value = amount_of(event, "took_ms");
 }
 
 static void take_text(gw_why_event *to, const json_t *event, reading *r) {
@@ -193,7 +199,7 @@ static void take_log(gw_why_event *to, const json_t *event, reading *r) {
 static void take_done(gw_why_event *to, const json_t *event, reading *r) {
     copy_text(gw_journal_text(event, "outcome"), to->word, sizeof to->word);
     take_text(to, event, r);
-    to->usual = real_of(event, "seconds");
+    to->usual = amount_of(event, "seconds");
     to->step = count_of(event, "steps");
 }
 
@@ -212,14 +218,14 @@ static void take_slow(gw_why_event *to, const json_t *event, reading *r) {
     to->peer = peer_of(r->record, gw_journal_text(event, "peer"));
     take_name(r->record, to->peer, event, "peer_name");
     to->number = json_is_true(json_object_get(event, "slow"));
-    to->value = real_of(event, "speed");
-    to->usual = real_of(event, "usual");
+    to->value = amount_of(event, "speed");
+    to->usual = amount_of(event, "usual");
 }
 
 static void take_pause(gw_why_event *to, const json_t *event, reading *r) {
     (void)r;
-    to->value = real_of(event, "ms");
-    to->usual = real_of(event, "over_ms");
+    to->value = amount_of(event, "ms");
+    to->usual = amount_of(event, "over_ms");
 }
 
 static void take_clock(gw_why_event *to, const json_t *event, reading *r) {
@@ -231,14 +237,14 @@ static void take_clock(gw_why_event *to, const json_t *event, reading *r) {
 static void take_disk(gw_why_event *to, const json_t *event, reading *r) {
     (void)r;
     to->number = json_is_true(json_object_get(event, "failing"));
-    to->value = real_of(event, "failed_ms");
+    to->value = amount_of(event, "failed_ms");
 }
 
 static void take_probes(gw_why_event *to, const json_t *event, reading *r) {
     (void)r;
     to->number = count_of(event, "failed");
-    to->value = real_of(event, "probes");
-    to->usual = real_of(event, "seconds");
+    to->value = amount_of(event, "probes");
+    to->usual = amount_of(event, "seconds");
 }
 
 static void take_left_out(gw_why_event *to, const json_t *event, reading *r) {
@@ -251,10 +257,10 @@ static void take_progress(gw_why_event *to, const json_t *event, reading *r) {
     to->progress = p;
     if (p == NULL) return;
     uint64_t members = count_of(event, "members");
-    *p = (gw_why_progress){.ms = real_of(event, "ms"),
-                           .speed = real_of(event, "speed"),
-                           .rss_bytes = real_of(event, "rss_bytes"),
-                           .room_bytes = real_of(event, "room_bytes"),
+    *p = (gw_why_progress){.ms = amount_of(event, "ms"),
+                           .speed = amount_of(event, "speed"),
+                           .rss_bytes = amount_of(event, "rss_bytes"),
+                           .room_bytes = amount_of(event, "room_bytes"),
                            .members = members < UINT32_MAX ? (uint32_t)members : 0,
                            .made = count_of(event, "made"),
                            .computed = count_of(event, "computed"),

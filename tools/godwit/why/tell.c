@@ -200,6 +200,7 @@ static json_t *peer_object(const gw_why_record *record, int peer) {
     char name[GW_WHY_CALLED];
     gw_json_text(object, "peer", record->peers[peer].id);
     gw_json_text(object, "name", gw_why_called(record, peer, name));
+    if (record->peers[peer].address[0] != '\0') gw_json_text(object, "address", record->peers[peer].address);
     return object;
 }
 

@@ -335,7 +335,7 @@ void gw_why_clocks(const gw_why_record *record, gw_findings *findings) {
 /* The network. */
 
 static bool is_loss(const gw_why_record *record, const gw_why_event *event) {
-    static const char *const words[] = {"are lost on the way", "no UDP datagram", "no data link",
+    static const char *const words[] = {"are lost on the way", "no UDP datagram",
                                         "received bytes were not those"};
     (void)record;
     return event->kind == GW_WHY_PROBES ||
