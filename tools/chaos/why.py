@@ -111,7 +111,7 @@ def loud_times(folders):
     for folder, name in itertools.product(folders, JOURNALS):
         with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), errors="replace") as file:
             for line in file:
-                with contextlib.suppress(ValueError, KeyError):  # a line that a full disk has torn
+                with contextlib.suppress(ValueError, KeyError, TypeError):  # a line that a full disk has torn
                     event = json.loads(line)
                     times += [] if event["event"] in QUIET else [event["time"]]
     return times
