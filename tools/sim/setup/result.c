@@ -100,6 +100,7 @@ void gw_sim_result_add(gw_sim_result *into, const gw_sim_result *one) {
     into->forced += one->forced;
     into->unseen += one->unseen;
     into->virtual_ns += one->virtual_ns;
+    into->microjoules += one->microjoules;
     into->fire_ns += one->fire_ns;
     into->hauls += one->hauls;
     into->haul_ns += one->haul_ns;

@@ -117,6 +117,7 @@ typedef struct gw_sim_result {
     uint64_t disputes;    /* pairs of peer and step in which members disagreed on a shard */
     uint64_t expelled;    /* peers that ended as faulty machines */
     uint64_t mistaken;    /* verdicts on sound machines, among several that change bits */
+    uint64_t microjoules; /* that all shards took, by the costs of the peers that computed them */
     uint64_t checkpoints; /* checkpoints that were reported to be complete */
     /* complete checkpoints that should have been kept and were not, with an excuse: the lives that had
      * them have ended (lost_with_lives), or never heard that they were complete or had a full disk

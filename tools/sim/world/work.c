@@ -25,12 +25,16 @@ static uint64_t shard_ns(sim_cluster *c, const sim_peer *p) {
     return (uint64_t)((double)sim_between(c, mean_ns / 2, mean_ns + mean_ns / 2) * p->slowness) + 1;
 }
 
-/* What a shard costs a peer with --deal energy: up to sixteen times what it costs another, and at one in
- * eight it is not known. It is measured anew each time. */
-static uint64_t shard_joules(sim_cluster *c, const sim_peer *p) {
-    uint64_t lot = gw_mix64(c->options->seed ^ gw_mix64(p->number + 1));
-    if (c->options->frugal == 0 || lot % 8 == 0) return 0;
-    uint64_t cost = 100000 * (1 + lot / 8 % 16);
+/* The microjoules that a shard costs a peer: up to sixteen times what it costs another. */
+static uint64_t cost_of(const sim_cluster *c, const sim_peer *p) {
+    return 100000 * (1 + gw_mix64(c->options->seed ^ gw_mix64(p->number + 1)) % 16);
+}
+
+/* What a peer has measured of it, anew each time; one peer in eight cannot, and without --deal energy none
+ * does. */
+static uint64_t measured_cost(sim_cluster *c, const sim_peer *p) {
+    uint64_t cost = cost_of(c, p);
+    if (c->options->frugal == 0 || gw_mix64(cost ^ p->number) % 8 == 0) return 0;
     return sim_between(c, cost - cost / 20, cost + cost / 20);
 }
 
@@ -43,7 +47,7 @@ static void sealed(sim_cluster *c, sim_peer *p, const sim_op *op) {
     sim_bad_among(c->options, a->step, a->shards, a->times, &event.sealed.bad);
     if (p->m.busy_ns > 0 && p->m.done > 0)
         event.sealed.speed = (uint64_t)(1e12 * (double)p->m.done * SIM_WORKERS / (double)p->m.busy_ns);
-    event.sealed.joules = shard_joules(c, p);
+    event.sealed.joules = measured_cost(c, p);
     p->m.done = p->m.busy_ns = 0;
     sim_event(c, p, &event);
 }
@@ -79,6 +83,7 @@ static void shard_done(sim_cluster *c, sim_peer *p, const sim_op *op) {
     m->accumulator.state = from;
 
     m->done++;
+    c->result->microjoules += cost_of(c, p);
     perhaps_sealed(c, p);
     feed(c, p);
 }
