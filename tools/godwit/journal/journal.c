@@ -46,7 +46,7 @@ struct gw_journal {
     uint64_t bytes;
     bool failing; /* the last write failed, and the log has it */
     uint64_t looked_ns;
-    _Atomic uint64_t room;
+    _Atomic uint64_t room, disk;
 };
 
 static void keep_in_tail(gw_journal *journal, const char *line, size_t length) {
@@ -135,8 +135,10 @@ static void look_for_room(gw_journal *journal) {
     uint64_t now = gw_now_ns();
     if (journal->looked_ns != 0 && now - journal->looked_ns < ROOM_NS) return;
     journal->looked_ns = now;
-    if (fstatvfs(journal->directory->fd, &disk) == 0)
+    if (fstatvfs(journal->directory->fd, &disk) == 0) {
         atomic_store(&journal->room, (uint64_t)disk.f_bavail * disk.f_frsize);
+        atomic_store(&journal->disk, (uint64_t)disk.f_blocks * disk.f_frsize);
+    }
 }
 
 static void carry_out(gw_journal *journal, const waiting *one) {
@@ -245,6 +247,10 @@ void gw_journal_note_crash(gw_journal *journal, int number) {
 
 uint64_t gw_journal_room(const gw_journal *journal) {
     return atomic_load(&journal->room);
+}
+
+uint64_t gw_journal_disk(const gw_journal *journal) {
+    return atomic_load(&journal->disk);
 }
 
 uint64_t gw_journal_tail(gw_journal *journal, uint64_t after, gw_journal_line *each, void *context) {

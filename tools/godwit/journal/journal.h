@@ -54,6 +54,8 @@ void gw_journal_note_crash(gw_journal *journal, int number);
 /* The bytes that are free for this user on the disk of the directory, as the thread has found them when it
  * last wrote; UINT64_MAX: not known yet. */
 uint64_t gw_journal_room(const gw_journal *journal);
+/* The size of that disk; 0: not known yet. */
+uint64_t gw_journal_disk(const gw_journal *journal);
 
 /* A line of the tail. Numbers rise by one from line to line, from 1 on, and begin anew with each process. */
 typedef void gw_journal_line(void *context, uint64_t number, const char *line);

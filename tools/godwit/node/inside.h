@@ -14,6 +14,7 @@
 #include "checkpoint/dirlock.h"
 #include "checkpoint/store.h"
 #include "core/os/directory.h"
+#include "tools/godwit/alarm/sender.h"
 #include "tools/godwit/energy/meter.h"
 #include "tools/godwit/journal/journal.h"
 #include "tools/godwit/node/cards.h"
@@ -68,7 +69,7 @@ typedef struct gw_node_self {
 typedef struct gw_node_http {
     gw_http *server;
     gw_cards *cards; /* of all peers, which it shows */
-    int fd; /* the bound socket, until it is served; -1 = none */
+    int fd;          /* the bound socket, until it is served; -1 = none */
     gw_addr addr;
 } gw_node_http;
 
@@ -124,6 +125,8 @@ struct gw_node {
     gw_journal *journal; /* NULL = it cannot be written */
     gw_energy_meter *energy;
     gw_receipts *receipts;
+    gw_alarm_sender *alarm_sender; /* NULL = neither --notify nor --webhook, as is `alarms` */
+    gw_alarms *alarms;
     gw_control *control;
     gw_node_clients clients;
     gw_service *service; /* for clients */
@@ -143,6 +146,8 @@ void gw_node_deliver(void *node, gw_mail *mail);
 bool gw_node_open(gw_node *node, gw_err *err);
 /* False: something hangs, and the process must end as it is. */
 bool gw_node_close(gw_node *node);
+/* Sends the alarms that wait, and ends their sending. */
+void gw_node_close_alarms(gw_node *node);
 /* Closes the journal, when all has happened that it is to tell; gw_node_close does so where nothing hangs. False:
  * its disk hangs. */
 bool gw_node_close_journal(gw_node *node);

@@ -224,6 +224,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
                            .stolen = (uint32_t)steps->stolen};
     show_step(p, &one, &event);
     gw_history_add(p->of.history, &one);
+    if (p->of.alarms != NULL) gw_alarms_step(p->of.alarms, one.step, steps->report);
     set_shown(p, one.step);
     /* Others may have begun the first step behind a state that was loaded long before this peer had the
      * state. */
@@ -342,6 +343,7 @@ static void show_corruption(gw_publisher *p, uint64_t step, const gw_peer_id *pe
     char name[GW_NAMED_TEXT] = "unknown";
     if (peer != NULL) gw_names_of(p->of.console->names, peer, name);
     p->counter[GW_COUNT_CORRUPTIONS]++;
+    if (p->of.alarms != NULL) gw_alarms_corrupt(p->of.alarms, step, evidence);
     snprintf(p->corruption, sizeof p->corruption, "at step %llu, peer %s: %s", (unsigned long long)step, name,
              evidence);
     gw_events_corruption(p->of.console->events, step, peer, evidence);
@@ -725,6 +727,8 @@ void gw_publish(gw_publisher *p) {
     fill_gpus(p, s);
     gw_energy_meter_copy(p->of.energy, &s->energy);
     s->energy_factors = options->energy_factors;
+    if (p->of.alarms != NULL)
+        gw_alarms_look(p->of.alarms, s, p->of.journal != NULL ? gw_journal_disk(p->of.journal) : 0, now);
     gw_board_publish(p->of.console->board, s);
     gw_display_update(p->of.console->display, s);
     bool begins_again = p->of.result->finished && p->of.result->finish == GW_FINISH_REBASE;
@@ -956,4 +960,7 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
         done.payload_failed = counts.reads_failed;
     }
     gw_events_done(p->of.console->events, &done);
+    if (p->of.alarms == NULL) return;
+    bool good = result->finish == GW_FINISH_DONE;
+    gw_alarms_end(p->of.alarms, done.outcome, status.committed_step, good ? summary : result->text);
 }

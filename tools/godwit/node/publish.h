@@ -6,6 +6,7 @@
 #define GODWIT_TOOLS_GODWIT_NODE_PUBLISH_H
 
 #include "core/brain/peer.h"
+#include "tools/godwit/alarm/alarm.h"
 #include "tools/godwit/energy/meter.h"
 #include "tools/godwit/journal/journal.h"
 #include "tools/godwit/metrics/metrics.h"
@@ -39,6 +40,7 @@ typedef struct gw_published {
     gw_series *series;   /* NULL = not open yet */
     gw_journal *journal; /* NULL = it cannot be written */
     gw_receipts *receipts;
+    gw_alarms *alarms; /* NULL = neither --notify nor --webhook */
     const gw_node_job *job;
     const gw_identity *self;
     const gw_network *network;

@@ -29,6 +29,7 @@
 
 #define CLOSE_NS   UINT64_C(2000000000)
 #define JOURNAL_NS UINT64_C(2000000000)
+#define ALARMS_NS  UINT64_C(8000000000) /* to send the last of them */
 #define METRICS_NS UINT64_C(10000000000)
 enum { REQUESTS_PER_S = 100 /* of HTTP that are answered */ };
 #define LEFT_NS          UINT64_C(200000000) /* after leaving: nobody needs what is still computed */
@@ -406,6 +407,32 @@ static bool open_helpers(gw_node *node, gw_err *err) {
     return node->stacks != NULL;
 }
 
+static bool open_alarms(gw_node *node, gw_err *err) {
+    const gw_run_options *options = node->options;
+    const gw_alarm_outlets outlets = {.command = options->notify,
+                                      .url = options->webhook,
+                                      .job = options->job->name,
+                                      .job_id = node->job.id,
+                                      .cluster = options->cluster,
+                                      .name = options->name,
+                                      .self = node->self.identity.id};
+    if (options->notify == NULL && options->webhook == NULL) return true;
+    node->alarm_sender = gw_alarm_sender_open(&outlets, err);
+    if (node->alarm_sender == NULL) return false;
+    node->alarms = gw_alarms_open(&options->alarm_rules, options->checkpoint_ns, gw_alarm_sender_put,
+                                  node->alarm_sender, err);
+    node->publisher.of.alarms = node->alarms;
+    return node->alarms != NULL;
+}
+
+void gw_node_close_alarms(gw_node *node) {
+    node->publisher.of.alarms = NULL;
+    gw_alarms_close(node->alarms);
+    gw_alarm_sender_close(node->alarm_sender, ALARMS_NS);
+    node->alarms = NULL;
+    node->alarm_sender = NULL;
+}
+
 static bool open_receipts(gw_node *node, gw_err *err) {
     node->receipts =
         gw_receipts_open(&node->self.directory, &node->job.id, gw_node_job_first_step(&node->job),
@@ -755,6 +782,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
     /* Cheap checks come first: a port in use is reported before data are read and a large state is made. */
     if (!open_self(&node->self, &node->given, err)) return false;
     open_journal(node);
+    if (!blame_command_line(gw_alarm_outlets_check(options->notify, options->webhook, err), err))
+        return false;
     if (!bind_network(&node->network, &node->self, node->before.port, err) ||
         !bind_http(&node->http, options, node->self.keyring.count > 0, node->before.http_port, err) ||
         !open_metrics(node, err))
@@ -763,8 +792,8 @@ bool gw_node_open(gw_node *node, gw_err *err) {
         !gw_node_job_identify(&node->job, node->engine.device, node->engine.workers, err) ||
         !check_begun(node, err))
         return false;
-    if (!open_helpers(node, err) || !open_receipts(node, err) || !open_saver(node, err) ||
-        !open_mirror(node, err) || !open_energy(node, err))
+    if (!open_helpers(node, err) || !open_receipts(node, err) || !open_alarms(node, err) ||
+        !open_saver(node, err) || !open_mirror(node, err) || !open_energy(node, err))
         return false;
     connect_parts(node);
     gw_publish_start(&node->publisher, &node->memory);
@@ -780,6 +809,7 @@ bool gw_node_close_journal(gw_node *node) {
 }
 
 bool gw_node_close(gw_node *node) {
+    gw_node_close_alarms(node);
     gw_engine *engine = &node->engine;
     gw_reduction *reduction = &node->reduction;
     gw_data_links *data_links = node->network.data_links;

@@ -5,6 +5,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/utf8.h"
+#include "core/os/durable.h"
 #include "core/params.h"
 #include "core/state/placement.h"
 #include "kernels/jobs/jobs.h"
@@ -402,6 +403,29 @@ static bool take_folder(const option_row *option, const char *text, gw_run_optio
            gw_fail(err, GW_E_USAGE, "--%s: the name of the directory is empty", option->name);
 }
 
+/* A URL may hold a secret, which the list of processes would show: "@FILE" names a file that has it. */
+static bool take_webhook(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    void *bytes;
+    size_t length;
+    options->webhook = text;
+    if (text[0] != '@') return true;
+    if (!gw_durable_read(gw_io_system(), text + 1, 4096, &bytes, &length, err)) {
+        err->code = GW_E_USAGE;
+        return gw_fail_in(err, "--%s", option->name);
+    }
+    free(options->webhook_read);
+    options->webhook_read = strndup(bytes, length);
+    free(bytes);
+    if (options->webhook_read == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory");
+    options->webhook_read[strcspn(options->webhook_read, "\r\n")] = '\0';
+    options->webhook = options->webhook_read;
+    return true;
+}
+
+static bool take_alarm(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    return gw_alarm_rules_parse(text, &options->alarm_rules, err) || gw_fail_in(err, "--%s", option->name);
+}
+
 static bool take_watts(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     char *end;
     double watts = strtod(text, &end);
@@ -543,6 +567,19 @@ static const option_row options_of_run[] = {
      "may "
      "share the directory",
      OUTPUT, take_folder, FIELD(tensorboard)},
+    {"notify", "COMMAND", NULL, NULL,
+     "Run this command for each alarm, without a shell, with the alarm as JSON on its standard input: when "
+     "the job is "
+     "done, stopped or failed, a peer is lost, and what --alarm says; the leader sends",
+     OUTPUT, take_text, FIELD(notify)},
+    {"webhook", "URL|@FILE", NULL, NULL, "POST each alarm as JSON to this URL, or to the one in FILE", OUTPUT,
+     take_webhook, FIELD(webhook)},
+    {"alarm", "RULE,...", NULL, "progress=10m,checkpoint=auto,disk=5%",
+     "When an alarm is raised besides: no step, or no complete checkpoint, for a time; less of the disk is "
+     "free; a "
+     "number in the reports is above a bound (loss>8), or above its recent mean (loss>3x); TIME or PERCENT "
+     "may be off",
+     OUTPUT, take_alarm, FIELD(alarm_rules)},
     {"energy-factor", "co2=KG,money=PRICE[,currency=NAME]", NULL, NULL,
      "What a kilowatt hour costs, in kilograms of CO2 equivalent and in money, to be shown beside the energy",
      OUTPUT, take_energy_factor, FIELD(energy_factors)},
@@ -826,7 +863,7 @@ static bool keep_params(const parser *p) {
 }
 
 static bool take_fallbacks(gw_run_options *options, gw_err *err) {
-    *options = (gw_run_options){0};
+    *options = (gw_run_options){.alarm_rules = gw_alarm_rules_default()};
     for (const option_row *o = options_of_run; o < options_of_run + OPTIONS; o++)
         if (o->fallback != NULL && !o->take(o, o->fallback, options, err)) return false;
     return true;
@@ -996,6 +1033,7 @@ void gw_run_options_free(gw_run_options *options) {
     free(options->joined);
     free(options->given);
     free(options->repeated);
+    free(options->webhook_read);
     free(options->program_args);
     free(options->typed);
     free((void *)(uintptr_t)options->params.list);

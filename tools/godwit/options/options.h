@@ -7,6 +7,7 @@
 #include "core/godwit.h"
 #include "net/rdma/rdma.h"
 #include "tools/godwit/energy/factors.h"
+#include "tools/godwit/options/alarm_rules.h"
 #include "tools/godwit/options/compute.h"
 
 #include <stdbool.h>
@@ -79,6 +80,10 @@ typedef struct gw_run_options {
     char *http;              /* HOST:PORT, or NULL = off; owned */
     const char *metrics;     /* file that gets a row for each step; NULL = none */
     const char *tensorboard; /* folder of event files; NULL = none */
+    const char *notify;      /* a command line that gets the alarms; NULL = none */
+    const char *webhook;     /* a URL that gets them; NULL = none */
+    char *webhook_read;      /* a URL that was read from a file; owned */
+    gw_alarm_rules alarm_rules;
     bool json, quiet, verbose;
 
     double cpu_watts;                 /* what a processor takes while it computes; 0 = not given */
