@@ -101,6 +101,28 @@ Test(alarm, a_lost_peer_is_told_once_and_again_when_it_is_back) {
     gw_alarms_close(alarms);
 }
 
+Test(alarm, the_key_is_the_same_before_and_after_the_next_view) {
+    char key[GW_ALARM_KEY_TEXT] = "";
+    for (int after = 0; after < 2; after++) {
+        gw_alarms *alarms = open_alarms(NULL, 0);
+        count = 0;
+        snapshot->epoch = 4;
+        snapshot->peers[1].member = true;
+        set_state(&other, "alive");
+        look(alarms, 1);
+        set_state(&other, "dead");
+        if (after) {
+            snapshot->epoch = 5;
+            snapshot->peers[1].member = false;
+        }
+        look(alarms, 1);
+        cr_assert_eq(count, 1);
+        if (after) cr_assert_str_eq(sent[0].key, key);
+        memcpy(key, sent[0].key, sizeof key);
+        gw_alarms_close(alarms);
+    }
+}
+
 Test(alarm, who_leaves_or_was_no_member_is_not_lost) {
     gw_alarms *alarms = open_alarms(NULL, 0);
     snapshot->peers[2].member = false;

@@ -30,6 +30,7 @@ typedef struct condition {
 typedef struct seen_peer {
     gw_peer_id id;
     bool member, lost;
+    uint64_t view;               /* the number of the last view of which it was a member */
     char key[GW_ALARM_KEY_TEXT]; /* of the alarm that is on, if it is lost */
 } seen_peer;
 
@@ -173,7 +174,8 @@ static seen_peer *see(gw_alarms *a, const gw_peer_id *id) {
     return &a->peers[a->peer_count++];
 }
 
-/* The life of a peer and the view that it was lost from, which all other members know alike. */
+/* The life of a peer and the last view of which it was a member: all other members know these alike, whether they
+ * see its death before the next view or after. */
 static void key_of_peer(const gw_snapshot_peer *peer, uint64_t view, char subject[80]) {
     char hex[GW_ID_TEXT];
     gw_hex(peer->id.bytes, sizeof peer->id.bytes, hex);
@@ -187,7 +189,8 @@ static void look_at_peer(gw_alarms *a, const gw_snapshot_peer *peer, uint64_t vi
     bool left = strcmp(peer->state, "left") == 0;
     if (seen == NULL || peer->self) return;
     bool was_lost = seen->lost;
-    key_of_peer(peer, view, subject);
+    if (peer->member) seen->view = view;
+    key_of_peer(peer, seen->view, subject);
     gw_alarm alarm = alarm_of(a, GW_ALARM_PEER_LOST, subject);
     const char *name = peer->name[0] != '\0' ? peer->name : "a peer";
     gw_addr_text(&peer->addr, at);
