@@ -159,6 +159,30 @@ Test(energy_meter, a_right_that_is_given_later_is_found) {
     cr_assert(gw_energy_meter_close(meter, PATIENCE_NS));
 }
 
+Test(energy_meter, a_counter_that_goes_and_comes_back_counts_again) {
+    machine_zone("intel-rapl:0", "package-0", 0, RANGE);
+    machine_zone("intel-rapl:1", "package-1", 0, RANGE);
+    machine_ticks(1000, 100);
+    open_meter();
+    machine_count("intel-rapl:0", 10000000);
+    machine_remove("sys/class/powercap/intel-rapl:1/energy_uj");
+    machine_ticks(1100, 200);
+    read_after(1, 1, 1);
+    cr_assert(near(energy.joules[GW_ENERGY_RAPL], 10));
+    cr_assert_not_null(strstr(energy.lack, "intel-rapl:1"), "%s", energy.lack);
+    machine_count("intel-rapl:0", 20000000);
+    machine_count("intel-rapl:1", 777000000);
+    machine_ticks(1200, 300);
+    read_after(61, 1, 1); /* it finds the counter, and has lost nothing of the other */
+    cr_assert(near(energy.joules[GW_ENERGY_RAPL], 20), "%g", energy.joules[GW_ENERGY_RAPL]);
+    machine_count("intel-rapl:1", 782000000);
+    machine_ticks(1300, 400);
+    read_after(1, 1, 1);
+    cr_assert(near(energy.joules[GW_ENERGY_RAPL], 25), "%g", energy.joules[GW_ENERGY_RAPL]);
+    cr_assert_str_eq(energy.lack, "");
+    gw_energy_meter_close(meter, PATIENCE_NS);
+}
+
 Test(energy_meter, without_the_machines_time_the_share_is_not_known) {
     machine_zone("intel-rapl:0", "package-0", 0, RANGE);
     machine_ticks(1000, 100);

@@ -217,6 +217,7 @@ double gw_energy_counters_read(gw_energy_counters *c, uint64_t now_ns) {
         if (failure == 0 && !gw_kernel_number(text, &value)) failure = EBADMSG;
         zone->gone = failure != 0;
         if (zone->gone) {
+            c->incomplete = true;
             note_failure(c, zone->file, failure);
             continue;
         }

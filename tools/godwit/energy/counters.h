@@ -35,6 +35,7 @@ typedef struct gw_energy_counters {
     gw_energy_source source; /* GW_ENERGY_NONE: none of the files can be read */
     uint32_t count;
     gw_energy_zone zones[GW_ENERGY_ZONES];
+    bool incomplete;                /* some of the counters could not be read any more */
     char lack[GW_ENERGY_LACK_TEXT]; /* why there is none, or what is missing; "" = nothing is */
     bool denied;                    /* for want of permission */
 } gw_energy_counters;

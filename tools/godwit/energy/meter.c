@@ -128,13 +128,14 @@ static void tell(gw_energy_meter *m) {
     m->told_source = c->source != GW_ENERGY_NONE;
 }
 
-/* Looks for counters where there are none, now and then. */
+/* Looks for counters where there are none or some are gone, now and then. */
 static void seek(gw_energy_meter *m, uint64_t now_ns) {
-    if (m->counters.source != GW_ENERGY_NONE || now_ns < m->seek_ns) return;
+    bool complete = m->counters.source != GW_ENERGY_NONE && !m->counters.incomplete;
+    if (complete || now_ns < m->seek_ns) return;
     m->seek_ns = now_ns + SEEK_NS;
+    m->unshared += gw_energy_counters_read(&m->counters, now_ns);
     gw_energy_counters_open(&m->counters, m->root, m->options.gpus != NULL);
-    if (m->counters.source != GW_ENERGY_NONE) (void)gw_energy_counters_read(&m->counters, now_ns);
-    m->unshared = 0;
+    (void)gw_energy_counters_read(&m->counters, now_ns); /* it begins each counter */
     tell(m);
 }
 
@@ -150,7 +151,7 @@ static double read_processors(gw_energy_meter *m, uint64_t now_ns) {
         snprintf(m->figures.lack, sizeof m->figures.lack,
                  "%s/proc/stat or %s/proc/self/stat cannot be read: this process's share is not known",
                  m->root, m->root);
-    if (m->counters.source != source) tell(m); /* the last counter is gone */
+    if (m->counters.source != source || m->counters.incomplete) tell(m); /* counters are gone */
     if (source == GW_ENERGY_NONE && m->options.cpu_watts > 0 && known) {
         source = GW_ENERGY_ESTIMATE;
         joules = own_s * m->options.cpu_watts;
