@@ -263,11 +263,17 @@ os.execve(command[0], command, json.loads(variables))
 
 
 class System:
-    """The root folder of containers: the program with its libraries, and nothing else. A container's root is read-only but
-    for what is mounted there; it has no capabilities, cannot gain any, and its user has no entry anywhere."""
+    """The root folder of containers: the program with its libraries, and nothing else, or that of an image, with the path
+    of the program in it. A container's root is read-only but for what is mounted there; it has no capabilities, cannot
+    gain any, and its user has no entry anywhere."""
 
-    def __init__(self, root):
-        self.root = root
+    def __init__(self, root, program=None):
+        self.root, self.program = root, program or "/bin/godwit"
+        if program is None:
+            self.fill(root)
+
+    @staticmethod
+    def fill(root):
         for folder in ("proc", "dev", "sys", "bin", "etc"):
             (root / folder).mkdir(parents=True)
         shutil.copy(BINARY, root / "bin" / "godwit")
@@ -280,7 +286,7 @@ class System:
 
     def start(self, number, command, user, mounts, shm=None, groups=(), host="container", control_group=None,
               environment=None):  # fmt: skip
-        """Starts /bin/godwit as process 1 of a pod, in the folder of the first mount. `user`: its number and that of its
+        """Starts the program as process 1 of a pod, in the folder of the first mount. `user`: its number and that of its
         group. `mounts`: from folders and files in the container to those of this machine. `shm`: the size of /dev/shm, or
         a folder in memory; None: there is none. `control_group`: what it is in, alone."""
         dev = self.root / "dev"
@@ -295,7 +301,7 @@ class System:
             lines.append(f"mkdir {dev}/shm; mount {kind} {dev}/shm")
         lines.append(f"mount -o remount,bind,ro {self.root}")
         entry = (sys.executable, "-c", ENTER, self.root, next(iter(mounts)), *user, " ".join(map(str, groups)),
-                 json.dumps(environment or {}), "/bin/godwit", *command)  # fmt: skip
+                 json.dumps(environment or {}), self.program, *command)  # fmt: skip
         if control_group:
             lines.append(f"echo $$ >{control_group}/cgroup.procs")
             old = "memory/" in str(control_group)
