@@ -52,6 +52,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_slurm,
     &fuzz_trace_batch,
     &fuzz_trace_file,
+    &fuzz_launch,
     &fuzz_energy,
     NULL,
 };

@@ -66,6 +66,8 @@ extern const fuzz_target fuzz_why;
 extern const fuzz_target fuzz_worker_message, fuzz_description;
 /* mad_worker.c */
 extern const fuzz_target fuzz_mad_worker;
+/* launch.c */
+extern const fuzz_target fuzz_launch;
 /* places.c */
 extern const fuzz_target fuzz_slurm;
 /* page.c */

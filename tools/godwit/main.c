@@ -22,6 +22,7 @@ static const struct {
     int (*main)(int argc, char **argv);
 } commands[] = {
     {"run", (char[]){"godwit run"}, gw_run_main},
+    {"launch", (char[]){"godwit launch"}, gw_launch_main},
     {"check", (char[]){"godwit check"}, gw_check_main},
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"why", (char[]){"godwit why"}, gw_why_main},
@@ -50,6 +51,7 @@ static void print_help(FILE *out) {
           "\n"
           "  godwit run JOB [OPTION...]   run one peer: digits, gpt, program, synthetic,\n"
           "                               train.py, ./mine.so\n"
+          "  godwit launch --hosts A,B -- run ...  the same command on several hosts, by ssh\n"
           "  godwit check FILE.py         find what in a Python program is not pure\n"
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
           "  godwit why [--dir DIR]...    tell what went wrong in a run, and what to do\n"

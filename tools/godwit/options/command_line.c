@@ -1,6 +1,7 @@
 #include "tools/godwit/options/command_line.h"
 
 #include "core/base/assert.h"
+#include "tools/godwit/text/shell_word.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,22 +26,6 @@ char **gw_command_line(const char *command, int argc, char **argv) {
     return whole;
 }
 
-/* Writes a word as a shell reads it: within single quotes, where it has other characters than these. */
-static void write_word(FILE *out, const char *word) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
-    if (word[0] != '\0' && strspn(word, plain) == strlen(word)) {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (const char *at = word; *at != '\0'; at++)
-        if (*at == '\'')
-            fputs("'\\''", out);
-        else
-            fputc(*at, out);
-    fputc('\'', out);
-}
-
 char *gw_command_line_text(char *const *whole) {
     char *text = NULL, *folder = getcwd(NULL, 0);
     size_t length = 0;
@@ -48,12 +33,12 @@ char *gw_command_line_text(char *const *whole) {
     GW_ASSERT_MEMORY(out != NULL);
     if (folder != NULL) {
         fputs("cd ", out);
-        write_word(out, folder);
+        gw_shell_word(out, folder);
         fputs(" && ", out);
     }
     for (char *const *word = whole; *word != NULL; word++) {
         if (word > whole) fputc(' ', out);
-        write_word(out, *word);
+        gw_shell_word(out, *word);
     }
     GW_ASSERT_MEMORY(fclose(out) == 0);
     free(folder);

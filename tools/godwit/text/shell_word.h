@@ -1,0 +1,12 @@
+/* Words of a command line as a shell reads them. Any thread. */
+#ifndef GODWIT_TOOLS_GODWIT_TEXT_SHELL_WORD_H
+#define GODWIT_TOOLS_GODWIT_TEXT_SHELL_WORD_H
+
+#include <stdio.h>
+
+/* Writes a word so that a shell reads it as that one word and expands nothing in it: plainly where it has ordinary
+ * characters only, and otherwise in single quotes, with quotes and backslashes outside of them. Shells of the Bourne
+ * family, csh and fish read it alike, unless it has a line feed (csh). */
+void gw_shell_word(FILE *out, const char *word);
+
+#endif
