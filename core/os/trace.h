@@ -24,6 +24,7 @@ enum {
     GW_TRACE_THREADS = 192,
     GW_TRACE_RING = 8192, /* records of a ring; a power of two */
     GW_TRACE_THREAD_TEXT = 16,
+    GW_TRACE_WAIT_NS = 5000, /* no wait is shorter */
 };
 
 /* Behind each kind stand the numbers of its record: a, b and c, where they mean something. An instant is a
@@ -118,6 +119,13 @@ static inline uint64_t gw_trace_begin(void) {
 /* The end of a span, which begin_ns began; 0: it is not recorded. */
 static inline void gw_trace_end(gw_trace_kind kind, uint64_t begin_ns, uint32_t a, uint64_t b, uint32_t c) {
     if (gw_trace_is_on() && begin_ns != 0) gw_trace_add(kind, begin_ns, gw_now_ns(), a, b, c);
+}
+
+/* The end of a wait, which is not recorded where there was nothing to wait for. */
+static inline void gw_trace_waited(gw_trace_kind kind, uint64_t begin_ns, uint32_t a, uint64_t b) {
+    if (!gw_trace_is_on() || begin_ns == 0) return;
+    uint64_t now_ns = gw_now_ns();
+    if (now_ns - begin_ns >= GW_TRACE_WAIT_NS) gw_trace_add(kind, begin_ns, now_ns, a, b, 0);
 }
 
 /* An instant. */

@@ -61,6 +61,10 @@ Test(trace, records_arrive_whole_in_their_order_and_once) {
     cr_assert_eq(read_own(&cursor), 1);
     cr_assert(records[0].begin_ns == began_ns && records[0].end_ns >= began_ns && records[0].b == 9);
     cr_assert_eq(cursor.lost, 0);
+    gw_trace_waited(GW_TRACE_STAGED, gw_now_ns() - GW_TRACE_WAIT_NS, 1, 2);
+    cr_assert_eq(read_own(&cursor), 1);
+    do began_ns = gw_trace_begin(); /* until no other thread comes between the two calls */
+    while (gw_trace_waited(GW_TRACE_STAGED, began_ns, 1, 2), read_own(&cursor) > 0);
     gw_trace_close(&cursor);
 }
 

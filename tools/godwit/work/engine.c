@@ -113,7 +113,7 @@ bool gw_task_apply(const gw_task *task, gw_mail *mail, gw_err *err) {
     gw_engine *engine = task->engine;
     uint64_t waits_ns = gw_trace_begin();
     gw_engine_wait_staged(engine);
-    gw_trace_end(GW_TRACE_STAGED, waits_ns, 0, task->step, 0);
+    gw_trace_waited(GW_TRACE_STAGED, waits_ns, 0, task->step);
     pthread_rwlock_wrlock(&engine->state.lock);
     engine->state.valid = false;
     gw_state_print print = engine->state.print;

@@ -172,7 +172,7 @@ static gw_outcome gather(reduce *r, gw_err *err) {
     uint64_t began_ns = gw_trace_begin();
     bool all = gw_data_links_wait(reduction->data_links, r->ids, r->members, &reduction->self,
                                   &reduction->stop, patience, &missing);
-    gw_trace_end(GW_TRACE_GATHER, began_ns, r->members, r->step, 0);
+    gw_trace_waited(GW_TRACE_GATHER, began_ns, r->members, r->step);
     note_waiting(reduction, false);
     if (all) return GW_DONE;
     char text[GW_SHORT_TEXT];

@@ -5,7 +5,8 @@
 #include "tools/godwit/service/client.h"
 #include "tools/godwit/trace/timeline.h"
 
-enum { GW_COLLECT_SPANS = 6 << 20 /* of all peers together, after which a trace ends: 250 MB of memory */ };
+/* The spans of all peers together after which a trace ends: 250 MB of memory, and as much again for the file. */
+enum { GW_COLLECT_SPANS = 6 << 20 };
 
 typedef struct gw_collect_options {
     const char *program; /* for messages on stderr */

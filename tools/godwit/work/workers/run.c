@@ -164,7 +164,7 @@ static bool bring_payload(gw_workers *pool, gw_worker *worker) {
     if (count > 0) pool->device->ops->prefetch(pool->device, worker->lane, step, worker->upcoming[0]);
     uint64_t waits_ns = pool->payloads ? gw_trace_begin() : 0;
     if (pool->payloads) end = gw_payloads_take(pool->payloads, worker->shard, &worker->payload, &err);
-    gw_trace_end(GW_TRACE_PAYLOAD, waits_ns, worker->shard, step, 0);
+    gw_trace_waited(GW_TRACE_PAYLOAD, waits_ns, worker->shard, step);
     pthread_mutex_lock(&pool->lock);
     worker->state = GW_WORKER_IDLE;
     if (end == GW_PAYLOAD_HERE && !worker->revoked && !pool->closing) return true;
