@@ -108,7 +108,7 @@ static void take_line(void *context, uint64_t number, const char *line) {
     taken_lines *taken = context;
     json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
     if (json_is_object(object)) {
-        gw_json_count(object, "number", number);
+        gw_json_count(object, "line", number); /* events have a "number" of their own */
         if (json_array_size(taken->array) == taken->most) json_array_remove(taken->array, 0);
         json_array_append(taken->array, object);
     }
@@ -130,7 +130,7 @@ json_t *gw_api_log_array(const gw_api_sources *sources, uint64_t since, uint32_t
             gw_log_tail_copy(sources->log, since, lines, most < GW_LOG_TAIL ? most : GW_LOG_TAIL, newest);
         for (uint32_t i = 0; i < count; i++) {
             json_t *object = json_object();
-            gw_json_count(object, "number", lines[i].number);
+            gw_json_count(object, "line", lines[i].number);
             gw_json_real(object, "time", lines[i].time);
             gw_json_text(object, "level", gw_level_name(lines[i].level));
             gw_json_text(object, "room", lines[i].room);

@@ -42,9 +42,9 @@ enum { GW_API_POINTS = 500 /* by default */, GW_API_MOST = 24000 /* points of on
 /* {"last": STEP, "cuts": N, "names": [...], "series": {NAME: {"begin": [...], "end", "count", "min", "max", "mean",
  * "last"}}}: columns of equal length. Where all points are single steps there are "begin" and "last" alone. "cuts" changes when steps were taken back, and all is to be read again. */
 char *gw_api_series(const gw_api_sources *sources, const gw_api_range *range);
-/* {"boot", "last": NUMBER, "events": [{"number", "event", "time", ...}]}: the lines of the journal above `since`. */
+/* {"boot", "last": NUMBER, "events": [{"line": NUMBER, "event", "time", ...}]}: the lines of the journal above `since`. */
 char *gw_api_events(const gw_api_sources *sources, uint64_t since);
-/* {"boot", "last": NUMBER, "lines": [{"number", "time", "level", "room", "text"}]} */
+/* {"boot", "last": NUMBER, "lines": [{"line": NUMBER, "time", "level", "room", "text"}]} */
 char *gw_api_log(const gw_api_sources *sources, uint64_t since);
 /* {"time", "self", "peers": [...], "energy": {...}}: every peer with its card, and the flock's energy where some of it
  * is known. */
