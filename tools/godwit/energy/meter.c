@@ -41,6 +41,7 @@ struct gw_energy_meter {
     gw_energy_options options;
     const char *root;
     gw_helper *helper;
+    bool ends;                          /* the last task was given */
     uint64_t next_ns;                   /* the loop's: when the next read is due */
     atomic_bool keep;                   /* the file is to be written with the next read */
     atomic_uint_fast64_t idle_until_ns; /* nothing can be read before */
@@ -373,7 +374,8 @@ static void run_last(void *context) {
 
 bool gw_energy_meter_close(gw_energy_meter *m, uint64_t patience_ns) {
     if (m == NULL) return true;
-    gw_helper_give(m->helper, run_last, m);
+    if (!m->ends) gw_helper_give(m->helper, run_last, m);
+    m->ends = true;
     if (!gw_helper_close_until(m->helper, gw_now_ns() + patience_ns)) {
         gw_log(GW_WARN, "energy",
                "the energy of the run is not written down: its disk, or a counter, has not "

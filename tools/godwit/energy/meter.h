@@ -38,7 +38,7 @@ typedef struct gw_energy_options {
 /* Opens the meter and begins to read. Returns NULL on failure. */
 gw_energy_meter *gw_energy_meter_open(const gw_energy_options *options, gw_err *err);
 /* Writes the file and ends the thread, for which it waits so long at the most. False: the disk or a counter hangs;
- * the meter stays, and what it borrows must stay too. */
+ * the meter stays, what it borrows must stay too, and it may be closed again. */
 bool gw_energy_meter_close(gw_energy_meter *meter, uint64_t patience_ns);
 
 /* Begins a read if one is due. `steps` and `shards`: how many steps this process has taken part in so far,
