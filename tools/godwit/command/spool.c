@@ -37,8 +37,7 @@ static bool copy(const gw_output *spool, uint8_t *bytes, gw_err *err) {
 
 bool gw_spool_end(gw_output *spool, bool good, gw_err *err) {
     uint8_t *bytes = good ? malloc(PIECE) : NULL;
-    if (good && bytes == NULL) good = gw_fail(err, GW_E_NOMEM, "out of memory");
-    good = good && copy(spool, bytes, err);
+    if (good) good = bytes != NULL ? copy(spool, bytes, err) : gw_fail(err, GW_E_NOMEM, "out of memory");
     free(bytes);
     close(spool->fd);
     free(spool->target);
