@@ -170,6 +170,16 @@ _godwit_table() {
     keygen)
         offered+=' --help --usage'
         ;;
+    launch)
+        offered+=' --chdir= --copy --detach --dry-run --hosts= --hosts-file= --key= --port= --program= --ssh= --help --usage'
+        kinds[--chdir]='dir'
+        kinds[--hosts]='any'
+        kinds[--port]='any'
+        kinds[--program]='any'
+        kinds[--ssh]='any'
+        kinds[--hosts-file]='file'
+        kinds[--key]='file'
+        ;;
     new-job)
         offered+=' --help --usage'
         ;;
@@ -438,11 +448,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune report run sim status stop tokenize trace why help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize trace why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen new-job plot prune report run sim status stop tokenize trace why' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize trace why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}

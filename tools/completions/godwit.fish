@@ -23,6 +23,7 @@ complete -c godwit -n '__godwit_at 1' -a force-view -d 'let peers that are no ma
 complete -c godwit -n '__godwit_at 1' -a generate -d 'let a trained gpt continue a text'
 complete -c godwit -n '__godwit_at 1' -a inspect -d 'show and check checkpoints'
 complete -c godwit -n '__godwit_at 1' -a keygen -d 'write a new cluster key'
+complete -c godwit -n '__godwit_at 1' -a launch -d 'start the same command on several hosts by ssh'
 complete -c godwit -n '__godwit_at 1' -a new-job -d 'write a job of your own to begin with'
 complete -c godwit -n '__godwit_at 1' -a plot -d 'draw the metrics of runs'
 complete -c godwit -n '__godwit_at 1' -a prune -d 'remove the checkpoints of old jobs'
@@ -35,7 +36,7 @@ complete -c godwit -n '__godwit_at 1' -a tokenize -d 'convert texts to token sha
 complete -c godwit -n '__godwit_at 1' -a trace -d 'record what the peers of a flock do, and where their time goes'
 complete -c godwit -n '__godwit_at 1' -a why -d 'tell what went wrong in a run'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'audit bench check devices export force-view generate inspect keygen new-job plot prune report run sim status stop tokenize trace why'
+complete -c godwit -n '__godwit_at 2 help' -a 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize trace why'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -184,6 +185,19 @@ complete -c godwit -n '__godwit_is inspect' -l usage -d 'Print a short usage mes
 complete -c godwit -n '__godwit_is keygen' -F
 complete -c godwit -n '__godwit_is keygen' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is keygen' -l usage -d 'Print a short usage message, and exit'
+
+complete -c godwit -n '__godwit_is launch' -l chdir -x -a '(__fish_complete_directories)' -d 'The folder on the hosts in which the command runs'
+complete -c godwit -n '__godwit_is launch' -l copy -d 'Copy this program to ~/.godwit on each host, unless it is there, and start that'
+complete -c godwit -n '__godwit_is launch' -l detach -d 'Where the connection is lost or the terminal of the launcher is closed Pq Dv SIGHUP, the peers go on'
+complete -c godwit -n '__godwit_is launch' -l dry-run -d 'Print what would be run on each host, and run nothing'
+complete -c godwit -n '__godwit_is launch' -l hosts -x -d 'The hosts, with commas between them, as ssh 1 gets them: HOST or USER@HOST'
+complete -c godwit -n '__godwit_is launch' -l hosts-file -r -F -d 'More hosts: each line is such a list, and Sq # begins a remark'
+complete -c godwit -n '__godwit_is launch' -l key -r -F -d 'The cluster\'s key, which godwit-keygen 1 writes'
+complete -c godwit -n '__godwit_is launch' -l port -x -d 'The port of the peers'
+complete -c godwit -n '__godwit_is launch' -l program -x -d 'The program on the hosts'
+complete -c godwit -n '__godwit_is launch' -l ssh -x -d 'The command that connects, in words with spaces between them; the host and one argument, the command for its shell, follow it'
+complete -c godwit -n '__godwit_is launch' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is launch' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is new-job' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is new-job' -l usage -d 'Print a short usage message, and exit'
