@@ -12,7 +12,7 @@ static void launch_examples(fuzz_add *add, void *context) {
     char *arguments[] = {(char[]){"run"}, (char[]){"digits"}, (char[]){"--dir=a 'b'"}, (char[]){""}};
     static char directory[] = "/a", name[] = "cluster.key", key[] = "00\n", none[] = "";
     gw_launch_request request = {
-        .directory = directory, .key_name = name, .key = key, .argc = 4, .argv = arguments};
+        .silence_s = 60, .directory = directory, .key_name = name, .key = key, .argc = 4, .argv = arguments};
     for (int i = 0; i < 2; i++) {
         void *bytes;
         size_t length;

@@ -8,6 +8,7 @@ import re
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -43,9 +44,9 @@ def processes():
 class Launch:
     """A launcher that runs; both of its outputs are one here."""
 
-    def __init__(self, case, command, **more):
+    def __init__(self, case, command, stdin=subprocess.DEVNULL, **more):
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             env={**CLEAN, **more}, start_new_session=True,
         )  # fmt: skip
         self.output = ""
@@ -171,6 +172,31 @@ class StandIn(unittest.TestCase):
             launch = Launch(self, [BINARY, "launch", *words])
             self.assertEqual(launch.ends(), 2, launch.output)
             self.assertIn(text, " ".join(launch.output.split()))
+
+    def test_a_peer_leaves_after_a_long_silence_of_its_launcher(self):
+        """The connection stands, as TCP has it for hours after a cable was cut."""
+        words = [*JOB, "--dir", f"{self.folder}/d", "--listen", "127.0.0.1:0"]
+        texts = b"".join(struct.pack("<H", len(word)) + word.encode() for word in ("", "", ""))
+        body = b"\0" + struct.pack("<H", 1) + texts + struct.pack("<I", len(words))
+        body += b"".join(struct.pack("<H", len(word)) + word.encode() for word in words)
+        remote = Launch(self, [BINARY, "launch", "--remote-end"], stdin=subprocess.PIPE)
+        self.addCleanup(remote.process.stdin.close)
+        remote.process.stdin.write(b"gwl\x01" + struct.pack("<I", len(body)) + body)
+        remote.process.stdin.flush()
+        remote.says(r"godwit: left ")
+        self.assertEqual(remote.process.wait(LIMIT_S), 0, remote.output)
+        self.assertIn("\001godwit-launch 1 ", remote.output)
+
+    def test_names_have_colours_on_a_terminal_alone(self):
+        for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+            ours, theirs = os.openpty()
+            command = [BINARY, "launch", "--hosts", "localhost", "--ssh", self.ssh, "--program", BINARY, "--", "version"]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=theirs, env={**CLEAN, **more}, check=False, timeout=LIMIT_S)
+            os.close(theirs)
+            with open(ours, "rb", buffering=0) as terminal:
+                text = terminal.read(4096).decode()
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual("\033[36mlocalhost |\033[0m godwit " in text, coloured, text)
 
     def test_a_dry_run_prints_what_a_shell_would_run(self):
         text = run(BINARY, "launch", "--hosts", "n[1-2]", "--dry-run", "--", "run", "digits", "--key", "k", "--dir", "a b{n}")
@@ -342,7 +368,7 @@ class Ssh(unittest.TestCase):
         self.assertRegex(launch.output, r"godwit: left .* saved=[1-9]")
         self.assertEqual(self.peers(), [])
 
-    def test_a_connection_that_is_lost_costs_its_peer_and_not_the_job(self):
+    def test_a_lost_connection_and_a_dead_peer_cost_themselves_and_not_the_job(self):
         launch = self.launch("--program", BINARY, job=(*JOB, "--shard-ms", "8", "--steps", "80", "--dir", "l"))
         launch.says(r"step [1-9]", 3)
         gone = self.hosts.processes(2)
@@ -353,9 +379,11 @@ class Ssh(unittest.TestCase):
                 os.kill(number, signal.SIGKILL)
         launch.says(r"host2: the connection is lost; the command there is asked to leave")
         self.wait_for_end_of(gone)
+        launch.says(r"^host[13]  \| .*peer host2 .* has left")
+        os.kill(self.hosts.processes(3)[0], signal.SIGKILL)
+        launch.says(r"host3: signal 9 has ended the command")
         self.assertEqual(launch.ends(), 0, launch.output)
-        self.assertEqual(len(re.findall(r"(?m)^host[13]  \| godwit: done .* peers=2 ", launch.output)), 2, launch.output)
-        self.assertRegex(launch.output, r"(?m)^host[13]  \| .*peer host2 .* has left")
+        self.assertRegex(launch.output, r"(?m)^host1  \| godwit: done .* peers=1 ")
 
     def test_peers_leave_when_the_launcher_dies(self):
         launch = self.launch("--program", BINARY, job=(*JOB, "--dir", "k"))

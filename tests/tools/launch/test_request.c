@@ -12,6 +12,7 @@ static char directory[] = "/a b", key_name[] = "cluster.key", key[] = "0123\n", 
 
 static gw_launch_request example(void) {
     return (gw_launch_request){.detach = true,
+                               .silence_s = 60,
                                .directory = directory,
                                .key_name = key_name,
                                .key = key,
@@ -28,7 +29,7 @@ Test(request, arrives_as_it_was_sent) {
     cr_assert(gw_launch_request_head(bytes, &rest, &err), "%s", err.text);
     cr_assert_eq(rest, length - GW_LAUNCH_HEAD);
     cr_assert(gw_launch_request_decode(bytes + GW_LAUNCH_HEAD, rest, &got, &err), "%s", err.text);
-    cr_expect(got.detach && got.argc == 4 && got.argv[4] == NULL);
+    cr_expect(got.detach && got.silence_s == 60 && got.argc == 4 && got.argv[4] == NULL);
     cr_expect_str_eq(got.directory, sent.directory);
     cr_expect_str_eq(got.key_name, sent.key_name);
     cr_expect_str_eq(got.key, sent.key);
@@ -82,6 +83,9 @@ Test(request, the_key_has_a_name_and_no_path) {
     request.key_name = nothing;
     cr_expect(passes(request));
     request.argc = 0;
+    cr_expect_not(passes(request));
+    request = example();
+    request.silence_s = 0;
     cr_expect_not(passes(request));
 }
 

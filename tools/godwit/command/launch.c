@@ -255,7 +255,7 @@ static void make_request(const arguments *a, uint32_t number, gw_launch_request 
     const gw_launch_host *host = &a->hosts.list[number];
     const bool is_run = strcmp(a->command[0], "run") == 0;
     const uint32_t before = a->command_count < 2 ? a->command_count : 2; /* run JOB */
-    *request = (gw_launch_request){.detach = a->detach};
+    *request = (gw_launch_request){.detach = a->detach, .silence_s = GW_LAUNCH_SILENCE_S};
     request->argv = calloc(a->command_count + ADDED + 1, sizeof *request->argv);
     request->directory = strdup(a->directory != NULL ? a->directory : "");
     request->key = strdup(a->key_text != NULL ? a->key_text : "");

@@ -115,7 +115,7 @@ static bool start(const gw_launch_request *request, gw_process *process, gw_err 
 typedef struct connection {
     gw_process *process;
     bool detach, stands;
-    uint64_t heard_ns;
+    uint64_t silence_ns, heard_ns;
 } connection;
 
 static void lose(connection *c) {
@@ -137,8 +137,12 @@ static void hear(connection *c) {
 }
 
 /* Waits for the end of the command; returns its exit code. */
-static int attend(gw_process *process, bool detach, int signals) {
-    connection c = {.process = process, .detach = detach, .stands = true, .heard_ns = gw_now_ns()};
+static int attend(gw_process *process, const gw_launch_request *request, int signals) {
+    connection c = {.process = process,
+                    .detach = request->detach,
+                    .stands = true,
+                    .silence_ns = request->silence_s * SECOND_NS,
+                    .heard_ns = gw_now_ns()};
     struct pollfd sources[] = {{.fd = process->fd, .events = POLLIN},
                                {.fd = signals, .events = POLLIN},
                                {.fd = STDIN_FILENO, .events = POLLIN}};
@@ -150,7 +154,7 @@ static int attend(gw_process *process, bool detach, int signals) {
         if (sources[1].revents != 0 && read(signals, &info, sizeof info) == sizeof info)
             gw_process_signal(process, (int)info.ssi_signo == SIGINT ? SIGINT : SIGTERM);
         if (sources[2].revents != 0) hear(&c);
-        if (c.stands && gw_now_ns() - c.heard_ns > GW_LAUNCH_SILENCE_S * SECOND_NS) lose(&c);
+        if (c.stands && gw_now_ns() - c.heard_ns > c.silence_ns) lose(&c);
     } while (sources[0].revents == 0 || !gw_process_wait(process, 0, true, &status));
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
@@ -174,7 +178,7 @@ int gw_launch_remote(gw_err *err) {
     if (good && request.directory[0] != '\0' && chdir(request.directory) != 0)
         good = gw_fail_errno(err, errno, "--chdir %s", request.directory);
     good = good && take_key(&request, err) && start(&request, &process, err);
-    if (good) code = attend(&process, request.detach, signals);
+    if (good) code = attend(&process, &request, signals);
     gw_process_close(&process);
     gw_launch_request_free(&request);
     close(signals);

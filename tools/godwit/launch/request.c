@@ -20,6 +20,7 @@ bool gw_launch_request_encode(const gw_launch_request *request, void **bytes, si
     GW_ASSERT_MEMORY(room != NULL);
     gw_writer body = gw_writer_on(room + GW_LAUNCH_HEAD, GW_LAUNCH_BYTES);
     gw_put_u8(&body, request->detach);
+    gw_put_u16(&body, request->silence_s);
     gw_put_string(&body, request->directory);
     gw_put_string(&body, request->key_name);
     gw_put_string(&body, request->key);
@@ -72,12 +73,12 @@ static char *get_text(gw_reader *r) {
 bool gw_launch_request_decode(const void *bytes, size_t length, gw_launch_request *request, gw_err *err) {
     gw_reader r = gw_reader_on(bytes, length);
     uint8_t detach = gw_get_u8(&r);
-    *request = (gw_launch_request){.detach = detach == 1};
+    *request = (gw_launch_request){.detach = detach == 1, .silence_s = gw_get_u16(&r)};
     request->directory = get_text(&r);
     request->key_name = get_text(&r);
     request->key = get_text(&r);
     uint32_t argc = gw_get_u32(&r);
-    if (argc == 0 || argc > GW_LAUNCH_ARGUMENTS || detach > 1) r.failed = true;
+    if (argc == 0 || argc > GW_LAUNCH_ARGUMENTS || detach > 1 || request->silence_s == 0) r.failed = true;
     if (!r.failed) {
         request->argv = calloc(argc + 1, sizeof *request->argv);
         GW_ASSERT_MEMORY(request->argv != NULL);

@@ -21,7 +21,7 @@ enum {
     GW_LAUNCH_ARGUMENTS = 4096,  /* at most */
     GW_LAUNCH_KEY_BYTES = 16384, /* at most, of a key file */
     GW_LAUNCH_BEAT_S = 5,        /* how often the launcher says that it is there */
-    GW_LAUNCH_SILENCE_S = 60,    /* after which the other end takes the connection for lost */
+    GW_LAUNCH_SILENCE_S = 60, /* the usual silence after which the other end takes the connection for lost */
 };
 
 /* What the single bytes mean. */
@@ -33,6 +33,7 @@ typedef enum gw_launch_word {
 
 typedef struct gw_launch_request {
     bool detach;          /* the command goes on when the connection is lost; otherwise it gets SIGTERM */
+    uint16_t silence_s;   /* after so many seconds of it the connection is lost; at least 1 */
     char *directory;      /* to change to first; "" = none */
     char *key_name, *key; /* the key file's name there, and its text; "" = none */
     uint32_t argc;
