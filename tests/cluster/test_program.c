@@ -91,10 +91,12 @@ Test(program, workers_that_somebody_kills_are_replaced) {
     lab *l = lab_open();
     char hash[65];
     undisturbed(l, hash);
-    lab_peer *peer = lab_launch(
-        l, "one", NULL, NULL, with(l, "shard@6:kill,shard@6:kill,shard@6:kill,shard@6:kill", "--workers 1"));
+    lab_peer *peer =
+        lab_launch(l, "one", NULL, NULL,
+                   with(l, "shard@6:kill,shard@6:notice,shard@6:kill,shard@6:notice", "--workers 1"));
     cr_expect_str_eq(lab_state(l, peer, "done"), hash, "%s", peer->stderr_text);
     cr_expect(says(peer, "signal 9"), "%s", peer->stderr_text);
+    cr_expect(says(peer, "signal 10"), "%s", peer->stderr_text);
     cr_expect(!says(peer, "given back"), "%s", peer->stderr_text);
     cr_expect(!says(peer, "gives it back"), "%s", peer->stderr_text);
     lab_close(l);

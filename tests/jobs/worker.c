@@ -84,6 +84,7 @@ static bool fail(const char *what) {
     if (strcmp(what, "exit") == 0) _exit(3);
     if (strcmp(what, "crash") == 0) raise(SIGSEGV);
     if (strcmp(what, "kill") == 0) raise(SIGKILL);
+    if (strcmp(what, "notice") == 0) raise(SIGUSR1); /* a scheduler sends it to all processes of a job */
     if (strcmp(what, "close") == 0) close_range(0, ~0u, 0);
     if (strcmp(what, "close") == 0 || strcmp(what, "hang") == 0)
         for (;;) pause();

@@ -4,6 +4,7 @@ own. A node fails under a job, a job is requeued, one leaves at its time limit, 
 It needs Debian's slurm-wlm and munge, and root."""
 
 import os
+import random
 import re
 import shutil
 import signal
@@ -291,6 +292,27 @@ class Slurm(unittest.TestCase):
         self.says(second, r"^godwit: left ")
         self.says(first, r"view \d+: 1 peer,")
         self.ends(first, 1)
+
+    def test_lists_of_hosts_are_those_of_slurm(self):
+        """`godwit launch` writes out a list as `scontrol show hostnames` does."""
+        dice, texts = random.Random(20), []
+        for _ in range(60):
+            parts = []
+            for _ in range(dice.randint(1, 3)):
+                part = "h" + dice.choice("abc")
+                for bracket in range(dice.randint(0, 2)):  # Slurm has nothing behind the last one
+                    ranges = []
+                    for _ in range(dice.randint(1, 3)):
+                        first, width = dice.randint(0, 120), dice.randint(1, 4)
+                        ranges.append(f"{first:0{width}}" + dice.choice(("", f"-{first + dice.randint(0, 3):0{width}}")))
+                    part += ("x" if bracket else "") + f"[{','.join(ranges)}]"
+                parts.append(part)
+            texts.append(",".join(parts))
+        loop = 'for list; do scontrol show hostnames "$list"; echo; done'
+        shown = self.cluster.command("sh", "-c", loop, "sh", *texts).split("\n\n")
+        for text, theirs in zip(texts, shown):
+            ours = run(BINARY, "launch", "--hosts", text, "--dry-run", "--", "status")
+            self.assertEqual([line.partition(":")[0] for line in ours.splitlines()], theirs.split(), text)
 
     def test_what_cannot_be_joined_is_refused(self):
         job = self.submit("--nodes=1", options="--join slurm:4000000")

@@ -128,6 +128,32 @@ Test(compute, there_are_no_more_workers_than_a_quota_gives_time_to) {
     cr_expect_eq(workers, 7, "who says how many gets them");
 }
 
+/* Without affinity or groups a task sees the whole machine. */
+Test(compute, there_are_no_more_workers_than_a_scheduler_gave_cores) {
+    gw_compute compute = {.kind = GW_COMPUTE_CPU, .most_cores = 6};
+    uint32_t workers = 0;
+    gw_err err;
+    large_machine = true;
+    quota = "1000000 100000\n";
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_expect_eq(workers, 6);
+    cr_expect_not_null(strstr(compute.text, "; the scheduler gave this peer 6 of 10 cores"), "%s",
+                       compute.text);
+    compute = (gw_compute){.kind = GW_COMPUTE_CPU, .most_cores = 20};
+    workers = 0;
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_expect_eq(workers, 10);
+}
+
+Test(compute, gpus_that_a_scheduler_gave_are_taken_or_none) {
+    gw_compute compute = {.kind = GW_COMPUTE_AUTO, .given_gpus = true, .gpu_count = 1, .gpus = {63}};
+    uint32_t workers = 0;
+    gw_err err;
+    cr_assert(gw_compute_settle(&compute, &gw_job_synthetic, &workers, &err), "%s", err.text);
+    cr_expect_eq(compute.kind, GW_COMPUTE_CPU);
+    cr_expect(!gpu_here() || strstr(compute.text, "there is no GPU 63") != NULL, "%s", compute.text);
+}
+
 Test(compute, a_job_without_code_for_gpus_computes_on_processors) {
     gw_job_type job = gw_job_synthetic;
     gw_compute compute = {.kind = GW_COMPUTE_AUTO};

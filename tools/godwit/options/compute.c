@@ -73,7 +73,12 @@ static uint32_t cores(gw_compute *compute) {
     if (count < allowed)
         snprintf(compute->text + used, sizeof compute->text - used,
                  "; the container's quota allows the time of %u of %u cores", count, allowed);
-    if (compute->most_cores > 0 && compute->most_cores < count) count = compute->most_cores;
+    used = strlen(compute->text);
+    if (compute->most_cores > 0 && compute->most_cores < count) {
+        snprintf(compute->text + used, sizeof compute->text - used,
+                 "; the scheduler gave this peer %u of %u cores", compute->most_cores, count);
+        count = compute->most_cores;
+    }
     return count < GW_MAX_WORKERS ? count : GW_MAX_WORKERS;
 }
 
