@@ -21,8 +21,9 @@ import tap  # noqa: E402
 
 FOLDER = world.TREE / "tools" / "ansible"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "godwit" / "places"
-PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "xz-utils", "libopenblas0-serial",
-            "libsodium23", "libmicrohttpd12", "zlib1g", "libzstd1", "libjansson4", "libpcre2-8-0", "libutf8proc2")  # fmt: skip
+PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "xz-utils",
+            "libopenblas0-serial", "libopenblas0", "libsodium23", "libmicrohttpd12", "zlib1g",
+            "libzstd1", "libjansson4", "libpcre2-8-0", "libutf8proc2")  # fmt: skip
 HIERARCHIES = tuple(map(pathlib.Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup")))
 HOSTS = {11: "node1", 12: "node2", 13: "node3"}
 NAME = "trial"
@@ -42,8 +43,8 @@ def debian():
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(f".{os.getpid()}.tar")
-        done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", new,
-                               "http://deb.debian.org/debian"], capture_output=True, text=True, check=False)  # fmt: skip
+        command = ("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", new)
+        done = subprocess.run([*command, "http://deb.debian.org/debian"], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise unittest.SkipTest(f"Debian's packages cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
         new.rename(path)
@@ -61,8 +62,8 @@ class Host:
         parts = {name: memory / f"{number}-{name}" for name in ("upper", "work", "root")}
         for part in parts.values():
             part.mkdir()
-        world.call("mount", "-t", "overlay", "-o", f"lowerdir={base},upperdir={parts['upper']},workdir={parts['work']}", "none",
-                   parts["root"])  # fmt: skip
+        layers = f"lowerdir={base},upperdir={parts['upper']},workdir={parts['work']}"
+        world.call("mount", "-t", "overlay", "-o", layers, "none", parts["root"])
         (parts["root"] / "etc/hostname").write_text(f"{HOSTS[number]}\n")
         (parts["root"] / "etc/systemd/network").mkdir(parents=True, exist_ok=True)
         (parts["root"] / "etc/systemd/network/10-host0.network").write_text(
@@ -236,7 +237,8 @@ class Flock(unittest.TestCase):
         return str(found[-1])
 
     def test_a_program_that_is_copied(self):
-        self.check_flock(godwit_binary=str(world.BINARY))
+        program = shutil.copy(world.BINARY, self.folder)  # a build meanwhile would be a change
+        self.check_flock(godwit_binary=str(program))
 
     def test_a_debian_package(self):
         self.check_flock(godwit_package=self.built("godwit_*.deb"))

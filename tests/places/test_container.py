@@ -4,6 +4,7 @@ with what an orchestrator takes away taken away."""
 import contextlib
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -87,10 +88,13 @@ class Container(unittest.TestCase):
         self.assertEqual(pod.end(), 0, pod.shown())
         self.assertEqual(pod.done()["outcome"], "left", pod.shown())
         saved = [event["step"] for event in pod.events if event["event"] == "checkpoint"]
-        again = self.run_peer("--steps", str(saved[-1] + 5), "--fresh")
-        again.signal(signal.SIGHUP)  # nothing: there is no terminal
-        self.assertEqual(again.end(), 0, again.shown())
-        self.assertEqual(again.done()["state"], self.alone("--steps", str(saved[-1] + 5)))
+        pod.kill()
+        again = self.run_peer()
+        self.wait_step(again)
+        self.assertEqual(next(event for event in again.events if event["event"] == "resumed")["step"], saved[-1])
+        again.signal(signal.SIGHUP)  # there is no terminal that could have been closed
+        again.wait_log("no terminal was closed, so this peer goes on")
+        self.wait_step(again, after=len(again.events))
 
     def test_every_signal_ends_process_1_as_it_ends_another_process(self):
         """A command without handlers: what it asks takes connections and never answers."""
@@ -103,6 +107,24 @@ class Container(unittest.TestCase):
                     pod.signal(number)
                     self.assertEqual(pod.end(), 128 + number, pod.shown())
                 pod.kill()
+
+    def test_an_interrupt_from_a_terminal_makes_the_peer_leave(self):
+        """As `docker run -it`: the terminal sends the signal to process 1 and to the peer itself."""
+        process, terminal = pty.fork()
+        if process == 0:
+            command = (world.BINARY, "run", *WORK, "--dir", self.data / "a", "--listen", "127.0.0.1:0")
+            os.execvp("unshare", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *map(str, command)])
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of the last process that has the terminal
+            while True:
+                shown += os.read(terminal, 4096)
+                if b"/s  1 peer" in shown:
+                    os.write(terminal, b"\x03")
+                    while True:
+                        shown += os.read(terminal, 4096)
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), 0, shown)
+        self.assertIn(b"godwit: left", shown)
 
     def test_a_peer_dies_of_its_own_fault(self):
         pod = self.run_peer("--steps", "20", "--crash-shard", "3:1", shm="1m")
@@ -144,7 +166,8 @@ class Container(unittest.TestCase):
         self.wait_step(pod)
         reading, writing = os.pipe()
         with open(reading, "rb") as until, open(writing, "wb") as held:
-            subprocess.run(["nsenter", "--target", str(pod.pid), "--pid", "sh", "-c", "(sleep 1000 &)"], stdout=held, check=True)
+            inside = ("nsenter", "--target", str(pod.pid), "--pid")
+            subprocess.run([*inside, "sh", "-c", "(sleep 1000 &)"], stdout=held, check=True)
             held.close()
             pod.signal(signal.SIGTERM)
             self.assertEqual(pod.end(), 0, pod.shown())

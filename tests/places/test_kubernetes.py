@@ -7,7 +7,6 @@ import http.client
 import importlib.util
 import json
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
@@ -140,8 +139,9 @@ class Manifests(Copy):
                              pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"]):  # fmt: skip
                 self.assertTrue(selector and selector.items() <= labels.items(), selector)
             self.assertEqual(spec["serviceName"], documents["Service"]["metadata"]["name"])
-            volumes = {one["name"] for one in pod["volumes"]} | {one["metadata"]["name"] for one in spec["volumeClaimTemplates"]}
-            self.assertEqual(volumes, {one["name"] for one in container["volumeMounts"]})
+            claims = {one["metadata"]["name"] for one in spec["volumeClaimTemplates"]}
+            volumes = {one["name"] for one in pod["volumes"]}
+            self.assertEqual(volumes | claims, {one["name"] for one in container["volumeMounts"]})
             options = dict(arg[2:].split("=", 1) for arg in container["args"] if arg.startswith("--"))
             self.assertEqual(int(options["peers"]), spec["replicas"])
             mounts = [one["mountPath"] for one in container["volumeMounts"]]
@@ -184,7 +184,8 @@ class Manifests(Copy):
         documents = self.built("overlays/mine")
         spec = documents["StatefulSet"]["spec"]
         (container,) = spec["template"]["spec"]["containers"]
-        self.assertEqual((spec["serviceName"], container["env"]), ("mine-godwit", [{"name": "SERVICE", "value": "mine-godwit"}]))
+        self.assertEqual(spec["serviceName"], "mine-godwit")
+        self.assertEqual(container["env"], [{"name": "SERVICE", "value": "mine-godwit"}])
         text = json.dumps(documents)
         self.assertEqual(text.count('"app.kubernetes.io/instance": "mine"'), text.count('"app.kubernetes.io/name": "godwit"'))
 

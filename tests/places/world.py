@@ -39,7 +39,7 @@ def missing():
     for program in ("ip", "unshare", "mount"):
         if shutil.which(program) is None:
             return f"there is no {program}"
-    tried = subprocess.run(["unshare", "--net", "--mount", "--pid", "--fork", "ip", "link", "add", "name", "pods", "type", "bridge"],
+    tried = subprocess.run("unshare --net --mount --pid --fork ip link add name pods type bridge".split(),
                            capture_output=True, text=True, check=False)  # fmt: skip
     if tried.returncode != 0:
         return tried.stderr.strip().splitlines()[-1]
@@ -142,8 +142,8 @@ class Pod:
                    f"ip -6 address add {self.address6}/64 dev eth0 nodad; ip link set eth0 up; {shell}\n"
                    'exec "$@" </dev/null')  # fmt: skip
         self.outer = subprocess.Popen(
-            ["unshare", "--net", "--mount", "--uts", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc", "sh", "-c", prepare,
-             "pod", *map(str, command)], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr,
+            [*"unshare --net --mount --uts --pid --fork --kill-child=SIGKILL --mount-proc sh -c".split(), prepare, "pod",
+             *map(str, command)], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr,
             env=os.environ if environment is None else environment, preexec_fn=die_with_parent)  # fmt: skip
         self.text = {"out": b"", "err": b""}
         self.taken = 0  # bytes of stdout whose events have been seen
@@ -305,7 +305,8 @@ class System:
         if control_group:
             lines.append(f"echo $$ >{control_group}/cgroup.procs")
             old = "memory/" in str(control_group)
-            kind, place = ("cgroup -o memory", f"{self.root}/sys/fs/cgroup/memory") if old else ("cgroup2", f"{self.root}/sys/fs/cgroup")
+            kind, place = ("cgroup -o memory", "memory") if old else ("cgroup2", "")
+            place = f"{self.root}/sys/fs/cgroup/{place}"
             mount = f"mount -t tmpfs none {self.root}/sys; mkdir -p {place}; mount -t {kind} none {place}"
             entry = ("unshare", "--cgroup", "sh", "-c", f'{mount}; exec "$@"', "sh", *entry)
         return Pod(number, entry, "; ".join(lines), {"PATH": os.environ["PATH"]})
