@@ -29,7 +29,9 @@ static pthread_key_t ended;
 static _Atomic(ring *) rings[GW_TRACE_THREADS]; /* those in use come first; they are never freed */
 static _Atomic uint64_t homeless;
 static _Thread_local ring *own;
-static _Thread_local bool has_none;
+/* The number of readers so far, and what it was when the calling thread found no ring. */
+static _Atomic uint64_t openings;
+static _Thread_local uint64_t refused_at;
 
 /* A thread that has a ring ends. */
 static void give_back(void *context) {
@@ -58,7 +60,7 @@ static ring *find_ring(void) {
 
 /* Gives the calling thread a ring. */
 static ring *take_ring(void) {
-    if (has_none) return NULL;
+    if (refused_at == atomic_load_explicit(&openings, memory_order_relaxed)) return NULL;
     pthread_once(&once, make_key);
     pthread_mutex_lock(&lock);
     ring *r = find_ring();
@@ -71,7 +73,7 @@ static ring *take_ring(void) {
         give_back(r);
         r = NULL;
     }
-    has_none = r == NULL;
+    if (r == NULL) refused_at = atomic_load_explicit(&openings, memory_order_relaxed);
     return own = r;
 }
 
@@ -121,6 +123,7 @@ void gw_trace_open(gw_trace_cursor *cursor) {
         ring *r = atomic_load(&rings[i]);
         if (r != NULL) cursor->next[i] = atomic_load_explicit(&r->published, memory_order_acquire);
     }
+    atomic_fetch_add(&openings, 1);
     atomic_fetch_add(&gw_trace_readers, 1);
     pthread_mutex_unlock(&lock);
 }

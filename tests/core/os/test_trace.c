@@ -170,5 +170,12 @@ Test(trace, threads_beyond_the_rings_are_counted) {
     for (int i = 0; i < GW_TRACE_THREADS + 3; i++) run_thread((char[]){"many"});
     cr_assert_eq(gw_trace_list(threads), GW_TRACE_THREADS);
     cr_assert_eq(gw_trace_homeless(), 3);
+    add(1);
+    cr_assert_eq(gw_trace_homeless(), 4);
+    gw_trace_close(&cursor);
+    gw_trace_open(&cursor);
+    add(2);
+    cr_assert_eq(gw_trace_list(threads), 1, "rings are free again, and this thread gets one");
+    cr_assert_eq(gw_trace_homeless(), 4);
     gw_trace_close(&cursor);
 }

@@ -32,7 +32,7 @@ typedef struct arguments {
 static const struct argp_option trace_options[] = {
     {"dir", 'd', "DIR", 0, "Ask the peer that runs in DIR for the members of its flock (" GW_DEFAULT_DIR ")",
      0},
-    {"output", 'o', "FILE", 0, "Write the trace to this file (run.pftrace); -: to standard output", 0},
+    {"output", 'o', "FILE", 0, "Write the trace to this file, such as run.pftrace; -: to standard output", 0},
     {"seconds", 's', "N", 0, "Trace for so many seconds, 1 to 3600 (30)", 0},
     {"summary", KEY_SUMMARY, 0, 0,
      "Print where the time of each peer goes, of a trace in FILE or of the flock as it runs", 0},
