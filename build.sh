@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 build_packages=(cmake ninja-build gcc libc6-dev pkg-config python3 libcriterion-dev libsodium-dev
     libopenblas-serial-dev libmicrohttpd-dev zlib1g-dev libzstd-dev libjansson-dev libpcre2-dev libutf8proc-dev
-    libibverbs-dev librdmacm-dev)
+    libncurses-dev libibverbs-dev librdmacm-dev)
 if command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
     build_packages+=(g++) # nvcc compiles by it; without one the build has no CUDA
 fi

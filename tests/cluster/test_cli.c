@@ -622,7 +622,7 @@ Test(cli, a_peer_that_starts_is_there) {
     cr_expect_eq(o.code, 1);
     cr_expect_not_null(strstr(o.err, "is starting or ending"), "%s", o.err);
     gw_board *board = gw_board_open(&err);
-    gw_control *control = gw_control_open(dir, board, ignore, NULL, NULL, &err);
+    gw_control *control = gw_control_open(dir, &(gw_api_sources){.board = board}, ignore, NULL, NULL, &err);
     cr_assert_not_null(control, "%s", err.text);
     o = godwit(arguments);
     cr_expect(o.code == 1 && strstr(o.err, "still starting") != NULL, "%d %s", o.code, o.err);
@@ -655,7 +655,7 @@ static outcome answer_of(const char *words, const gw_node_snapshot *snapshot) {
     char *dir = folder(), arguments[100];
     gw_err err;
     gw_board *board = gw_board_open(&err);
-    gw_control *control = gw_control_open(dir, board, ignore, NULL, NULL, &err);
+    gw_control *control = gw_control_open(dir, &(gw_api_sources){.board = board}, ignore, NULL, NULL, &err);
     cr_assert_not_null(control, "%s", err.text);
     gw_board_publish(board, snapshot);
     snprintf(arguments, sizeof arguments, "%s --dir %s", words, dir);

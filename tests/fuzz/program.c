@@ -116,6 +116,10 @@ static void control_examples(fuzz_add *add, void *context) {
     add(context, "stop\n", 5);
     add(context, "force-view\n", 11);
     add(context, "read\n", 5);
+    add(context, "peers\n", 6);
+    add(context, "events 3\n", 9);
+    add(context, "log 0\n", 6);
+    add(context, "series 100 train/loss,run/ms\n", 29);
 }
 
 static void obey(void *context, gw_control_request request) {
@@ -131,10 +135,11 @@ static void take_reader(void *context, int fd) {
 static bool take_control(const uint8_t *bytes, size_t count) {
     static gw_control *control;
     gw_err err;
-    if (memchr(bytes, '\n', count) == NULL && count < 64) return false; /* the peer would wait for more */
-    if (count >= 4 && memcmp(bytes, "end\n", 4) == 0) return false;     /* it would answer at its end */
+    if (memchr(bytes, '\n', count) == NULL && count < 512) return false; /* the peer would wait for more */
+    if (count >= 4 && memcmp(bytes, "end\n", 4) == 0) return false;      /* it would answer at its end */
     if (control == NULL)
-        control = gw_control_open(fuzz_folder(), filled_board(), obey, take_reader, NULL, &err);
+        control = gw_control_open(fuzz_folder(), &(gw_api_sources){.board = filled_board()}, obey,
+                                  take_reader, NULL, &err);
     GW_ASSERT(control != NULL);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s/control.sock", fuzz_folder());

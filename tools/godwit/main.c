@@ -27,6 +27,7 @@ static const struct {
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"why", (char[]){"godwit why"}, gw_why_main},
     {"report", (char[]){"godwit report"}, gw_report_main},
+    {"top", (char[]){"godwit top"}, gw_top_main},
     {"stop", (char[]){"godwit stop"}, gw_stop_main},
     {"force-view", (char[]){"godwit force-view"}, gw_force_view_main},
     {"keygen", (char[]){"godwit keygen"}, gw_keygen_main},
@@ -56,6 +57,7 @@ static void print_help(FILE *out) {
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
           "  godwit why [--dir DIR]...    tell what went wrong in a run, and what to do\n"
           "  godwit report DIR...         write a page about a run: curves, peers, troubles\n"
+          "  godwit top [--dir DIR]       watch the job on the terminal\n"
           "  godwit stop [--dir DIR]      save a checkpoint and stop the whole job\n"
           "  godwit force-view [--dir DIR]  go on without a majority of the peers\n"
           "  godwit keygen FILE           write a cluster key\n"

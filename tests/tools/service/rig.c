@@ -150,7 +150,8 @@ void service_rig_start(service_rig *rig) {
     cr_assert(rig->loop != NULL && rig->service != NULL, "%s", err.text);
     rig->listener = gw_listener_open(rig->loop, &rig->local, tcp, &events, &err);
     cr_assert_not_null(rig->listener, "%s", err.text);
-    rig->control = gw_control_open(rig->folder, rig->board, obey, take_local, rig, &err);
+    rig->control =
+        gw_control_open(rig->folder, &(gw_api_sources){.board = rig->board}, obey, take_local, rig, &err);
     cr_assert_not_null(rig->control, "%s", err.text);
     cr_assert_eq(pthread_create(&rig->thread, NULL, run_loop, rig), 0);
 }

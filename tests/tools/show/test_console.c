@@ -849,7 +849,8 @@ Test(control, answers_and_cleans_up) {
     deep_folder(dir);
     _Atomic int stops = 0;
     gw_board *board = gw_board_open(&err);
-    gw_control *control = gw_control_open(dir, board, count_stop, NULL, &stops, &err);
+    gw_control *control =
+        gw_control_open(dir, &(gw_api_sources){.board = board}, count_stop, NULL, &stops, &err);
     cr_assert_not_null(control, "%s", err.text);
     struct stat status;
     snprintf(path, sizeof path, "%s/control.sock", dir);
@@ -886,7 +887,8 @@ Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
     deep_folder(dir);
     gw_board *board = gw_board_open(&err);
     _Atomic int stops = 0;
-    gw_control *control = gw_control_open(dir, board, count_stop, NULL, &stops, &err);
+    gw_control *control =
+        gw_control_open(dir, &(gw_api_sources){.board = board}, count_stop, NULL, &stops, &err);
     cr_assert_not_null(control, "%s", err.text);
     memset(longer, 'x', sizeof longer);
     longer[sizeof longer - 1] = '\0';
@@ -937,7 +939,7 @@ static served serve(void) {
     cr_assert_not_null(mkdtemp(s.dir));
     s.stops = calloc(1, sizeof *s.stops);
     s.board = gw_board_open(&err);
-    s.control = gw_control_open(s.dir, s.board, count_stop, NULL, s.stops, &err);
+    s.control = gw_control_open(s.dir, &(gw_api_sources){.board = s.board}, count_stop, NULL, s.stops, &err);
     cr_assert_not_null(s.control, "%s", err.text);
     snprintf(s.at.sun_path, sizeof s.at.sun_path, "%s/control.sock", s.dir);
     return s;

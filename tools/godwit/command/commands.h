@@ -12,6 +12,7 @@ int gw_check_main(int argc, char **argv);      /* find what in a Python program 
 int gw_status_main(int argc, char **argv);     /* ask the peer that runs in a directory */
 int gw_why_main(int argc, char **argv);        /* tell from the journals what went wrong */
 int gw_report_main(int argc, char **argv);     /* write a page about a run */
+int gw_top_main(int argc, char **argv);        /* show a running job on the terminal */
 int gw_stop_main(int argc, char **argv);       /* save a checkpoint and stop the whole job */
 int gw_force_view_main(int argc, char **argv); /* go on without a majority */
 int gw_keygen_main(int argc, char **argv);     /* write a cluster key */

@@ -127,6 +127,7 @@ struct gw_node {
     gw_receipts *receipts;
     gw_alarm_sender *alarm_sender; /* NULL = neither --notify nor --webhook, as is `alarms` */
     gw_alarms *alarms;
+    gw_api_sources sources; /* what the HTTP server and the control socket show */
     gw_control *control;
     gw_node_clients clients;
     gw_service *service; /* for clients */

@@ -353,7 +353,7 @@ static void leave(void *context) {
 static bool serve(gw_node *node, gw_err *err) {
     const gw_run_options *options = node->options;
     uint64_t patience_ns = options->hang_timeout_ns;
-    node->control = gw_control_open(options->dir, node->console->board, take_request, take_client, node, err);
+    node->control = gw_control_open(options->dir, &node->sources, take_request, take_client, node, err);
     if (!node->control) return false;
     if (node->options->slurm) gw_signals_scheduled(&node->signals);
     gw_signals_polite(&node->signals, node->recorder.claims, leave, node);

@@ -120,15 +120,15 @@ static bool bind_http(gw_node_http *http, const gw_run_options *options, bool ha
 static bool open_http(gw_node *node, gw_err *err) {
     gw_node_http *http = &node->http;
     const gw_console *console = node->console;
-    if (http->fd < 0) return true;
     http->cards = gw_cards_open(&node->network.data_links, console->board, err);
     if (http->cards == NULL) return false;
-    const gw_api_sources sources = {.board = console->board,
-                                    .series = node->series,
-                                    .journal = node->journal,
-                                    .log = console->tail,
-                                    .cards = gw_cards_source(http->cards)};
-    http->server = gw_http_open(http->fd, &sources, REQUESTS_PER_S, err);
+    node->sources = (gw_api_sources){.board = console->board,
+                                     .series = node->series,
+                                     .journal = node->journal,
+                                     .log = console->tail,
+                                     .cards = gw_cards_source(http->cards)};
+    if (http->fd < 0) return true;
+    http->server = gw_http_open(http->fd, &node->sources, REQUESTS_PER_S, err);
     http->fd = -1;
     if (!http->server) return false;
     gw_events_listening(console->events, "http", &http->addr);

@@ -25,9 +25,9 @@ static const char socket_name[] = "control.sock";
 static const char ok[] = "{\"ok\":true}\n";
 
 enum {
-    REQUEST_BYTES = 64,
-    END_BYTES = 4096,  /* of the line that says how the peer has ended */
-    WAITING_MOST = 32, /* clients that wait for the end at the same time */
+    REQUEST_BYTES = 512, /* of a line with its line break */
+    END_BYTES = 4096,    /* of the line that says how the peer has ended */
+    WAITING_MOST = 32,   /* clients that wait for the end at the same time */
     CLIENT_TIMEOUT_S = 2,
     CONNECT_TIMEOUT_S = 3,
     ANSWER_TIMEOUT_S = 10,
@@ -37,7 +37,7 @@ enum {
 struct gw_control {
     int directory_fd, listen_fd;
     gw_acceptor *acceptor;
-    gw_board *board;
+    gw_api_sources sources;
     gw_control_take *request;
     gw_control_read *read;
     void *context;
@@ -91,12 +91,38 @@ static bool read_line(int fd, char line[REQUEST_BYTES]) {
 static void answer_status(gw_control *control, int fd) {
     gw_node_snapshot *snapshot = malloc(sizeof *snapshot);
     char *text = NULL;
-    if (snapshot != NULL && gw_board_copy(control->board, snapshot)) text = gw_snapshot_json(snapshot);
+    if (snapshot != NULL && gw_board_copy(control->sources.board, snapshot))
+        text = gw_snapshot_json(snapshot);
     static const char starting[] = "{\"error\":\"the peer is still starting\"}";
     if (send_all(fd, text != NULL ? text : starting, strlen(text != NULL ? text : starting)))
         send_all(fd, "\n", 1);
     free(text);
     free(snapshot);
+}
+
+/* Returns the answer to a client that looks, which the caller frees; NULL: the line is no such request. */
+static char *look(gw_control *control, const char *line) {
+    const gw_api_sources *sources = &control->sources;
+    char keys[REQUEST_BYTES] = "", more;
+    unsigned long long number;
+    if (strcmp(line, "peers") == 0) return gw_api_peers(sources);
+    if (sscanf(line, "events %llu%c", &number, &more) == 1) return gw_api_events(sources, number);
+    if (sscanf(line, "log %llu%c", &number, &more) == 1) return gw_api_log(sources, number);
+    int fields = sscanf(line, "series %llu %511s %c", &number, keys, &more);
+    if (fields != 1 && fields != 2) return NULL;
+    const gw_api_range range = {.keys = fields == 2 ? keys : NULL,
+                                .from = 1,
+                                .to = UINT64_MAX - 1,
+                                .points = number < GW_API_MOST ? (uint32_t)number : GW_API_MOST};
+    return gw_api_series(sources, &range);
+}
+
+static bool answer_look(gw_control *control, int fd, const char *line) {
+    char *text = look(control, line);
+    if (text == NULL) return false;
+    if (send_all(fd, text, strlen(text))) send_all(fd, "\n", 1);
+    free(text);
+    return true;
 }
 
 /* Whether the client has hung up. It has waited for too long and reported a failure, which somebody may
@@ -136,7 +162,7 @@ static bool serve(gw_control *control, int fd) {
         take(control, fd, GW_CONTROL_STOP, "a client asks to stop the job");
     } else if (strcmp(line, "force-view") == 0) {
         take(control, fd, GW_CONTROL_FORCE_VIEW, "a client asks to go on without a majority");
-    } else {
+    } else if (!answer_look(control, fd, line)) {
         static const char unknown[] = "{\"error\":\"unknown request\"}\n";
         send_all(fd, unknown, sizeof unknown - 1);
     }
@@ -175,8 +201,8 @@ static void release(gw_control *control) {
     free(control);
 }
 
-gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, gw_control_read *read,
-                            void *context, gw_err *err) {
+gw_control *gw_control_open(const char *dir, const gw_api_sources *sources, gw_control_take *request,
+                            gw_control_read *read, void *context, gw_err *err) {
     gw_control *control = calloc(1, sizeof *control);
     if (control == NULL) {
         gw_fail(err, GW_E_NOMEM, "control: out of memory");
@@ -184,7 +210,7 @@ gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *r
     }
     *control = (gw_control){.directory_fd = -1,
                             .listen_fd = -1,
-                            .board = board,
+                            .sources = *sources,
                             .request = request,
                             .read = read,
                             .context = context};

@@ -1,11 +1,13 @@
-/* The control socket of a running peer: DIR/control.sock, mode 0600. A client sends one line ("status",
- * "stop", "force-view", "end" or "read") and gets one JSON object; after "end" it comes when the peer ends, and
- * says how. After "read" the connection stays, and goes on with the requests of tools/godwit/service. */
+/* The control socket of a running peer: DIR/control.sock, mode 0600. A client sends one line ("status", "peers",
+ * "events SINCE", "log SINCE", "series POINTS [KEY,...]", "stop", "force-view", "end" or "read") and gets one JSON
+ * object: of the first five that of the HTTP server's /api (api.h), whether the peer serves HTTP or not. After "end"
+ * it comes when the peer ends, and says how. After "read" the connection stays, and goes on with the requests of
+ * tools/godwit/service. */
 #ifndef GODWIT_TOOLS_GODWIT_SHOW_CONTROL_H
 #define GODWIT_TOOLS_GODWIT_SHOW_CONTROL_H
 
 #include "core/base/err.h"
-#include "tools/godwit/show/snapshot.h"
+#include "tools/godwit/show/api.h"
 
 typedef struct gw_control gw_control;
 
@@ -22,9 +24,9 @@ typedef void gw_control_take(void *context, gw_control_request request);
 typedef void gw_control_read(void *context, int fd);
 
 /* Serves the socket from a thread of its own. The caller holds the directory's lock: a socket that a dead
- * process left is replaced. The board must outlive it. Returns NULL on failure. */
-gw_control *gw_control_open(const char *dir, gw_board *board, gw_control_take *request, gw_control_read *read,
-                            void *context, gw_err *err);
+ * process left is replaced. What the sources point to must outlive it. Returns NULL on failure. */
+gw_control *gw_control_open(const char *dir, const gw_api_sources *sources, gw_control_take *request,
+                            gw_control_read *read, void *context, gw_err *err);
 /* Ends the thread, tells the clients that wait for it how the peer has ended ("done", "stopped", "unsaved", ...,
  * and more about it or NULL; outcome NULL: it has not ended), and removes the socket. NULL is allowed. */
 void gw_control_close(gw_control *control, const char *outcome, const char *text);
