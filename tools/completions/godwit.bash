@@ -421,6 +421,13 @@ _godwit_table() {
         kinds[--to]='file'
         kinds[--tokenizer]='dir'
         ;;
+    top)
+        offered+=' --dir= -d --every= -n --once --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        kinds[--every]='any'
+        kinds[-n]='any'
+        ;;
     trace)
         offered+=' --cluster= --dir= -d --from= --key= --output= -o --seconds= -s --summary --help --usage'
         kinds[--cluster]='any'
@@ -448,11 +455,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize trace why help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize top trace why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize trace why' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize top trace why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}

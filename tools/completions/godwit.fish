@@ -33,10 +33,11 @@ complete -c godwit -n '__godwit_at 1' -a sim -d 'run the protocol on a simulated
 complete -c godwit -n '__godwit_at 1' -a status -d 'show what a running peer knows'
 complete -c godwit -n '__godwit_at 1' -a stop -d 'stop the whole job after a checkpoint'
 complete -c godwit -n '__godwit_at 1' -a tokenize -d 'convert texts to token shards'
+complete -c godwit -n '__godwit_at 1' -a top -d 'watch a running job on the terminal'
 complete -c godwit -n '__godwit_at 1' -a trace -d 'record what the peers of a flock do, and where their time goes'
 complete -c godwit -n '__godwit_at 1' -a why -d 'tell what went wrong in a run'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize trace why'
+complete -c godwit -n '__godwit_at 2 help' -a 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize top trace why'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -445,6 +446,12 @@ complete -c godwit -n '__godwit_is tokenize' -l to -r -F -d 'Write the tokens to
 complete -c godwit -n '__godwit_is tokenize' -l tokenizer -x -a '(__fish_complete_directories)' -d 'The directory of the tokenizer, byte-level BPE: a tokenizer.json of Hugging Face\'s tokenizers library, or else GPT-2\'s vocab.json and merges.txt, also under their first names encoder.json and vocab.bpe'
 complete -c godwit -n '__godwit_is tokenize' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is tokenize' -l usage -d 'Print a short usage message, and exit'
+
+complete -c godwit -n '__godwit_is top' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of a running peer; by default godwit-data'
+complete -c godwit -n '__godwit_is top' -s n -l every -x -d 'Ask the peer so many milliseconds apart; by default 1000'
+complete -c godwit -n '__godwit_is top' -l once -d 'Print one picture, without a terminal, and end'
+complete -c godwit -n '__godwit_is top' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is top' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is trace' -F
 complete -c godwit -n '__godwit_is trace' -l cluster -x -d 'With --from: the name of its cluster'
