@@ -10,13 +10,12 @@ import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+import world
+
+sys.path.insert(0, str(world.HERE.parent / "lab"))
 import tap  # noqa: E402
 
-SOURCE = os.path.realpath(os.path.join(HERE, "..", ".."))
-BUILD = os.environ.get("GODWIT_BUILD", os.path.join(SOURCE, "build"))
-BINARY = os.path.join(BUILD, "godwit")
+BINARY = str(world.BINARY)
 JOB = ("synthetic", "--shards", "16", "--shard-ms", "2", "--state-bytes", "64k")
 LIMIT_S = 120
 

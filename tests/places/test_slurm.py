@@ -6,30 +6,26 @@ It needs Debian's slurm-wlm and munge, and root."""
 import os
 import random
 import re
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+import hosts
+import world
+from hosts import run
+
+sys.path.insert(0, str(world.HERE.parent / "lab"))
 import tap  # noqa: E402
 
-SOURCE = os.path.realpath(os.path.join(HERE, "..", ".."))
-BUILD = os.environ.get("GODWIT_BUILD", os.path.join(SOURCE, "build"))
-BINARY = os.path.join(BUILD, "godwit")
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel", "ip", "nsenter", "unshare")
+BINARY = world.BINARY
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 NODES = 3
 LIMIT_S = 120
 JOB = "synthetic --shards 24 --shard-ms 20 --state-bytes 256k --checkpoint-every 10"
 STEPS = 150
-CONTROLLER = "10.77.0.254"
 CONFIGURATION = """
 ClusterName=godwit
-SlurmctldHost=control({controller})
+SlurmctldHost=control(10.77.0.254)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
@@ -66,13 +62,6 @@ wait
 """
 
 
-def run(*command, check=True):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S)
-    if check and done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: {done.stdout}")
-    return done.stdout
-
-
 def read(path):
     with open(path) as file:
         return file.read()
@@ -90,105 +79,64 @@ def until(what, look):
 
 
 class Cluster:
-    """A controller and nodes, each in a network namespace of its own, with the same files."""
+    """A controller on this host, and nodes that have the same files."""
 
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="godwit-slurm-")
-        self.spaces = [f"godwit-slurm-{os.getpid()}-{i}" for i in range(NODES + 1)]  # the first is the controller's
-        self.daemons = {}
+        self.hosts = hosts.Hosts("node", NODES, "10.77.0", "control")
+        self.folder = self.hosts.folder
+        self.environment = {**hosts.CLEAN, "SLURM_CONF": f"{self.folder}/slurm.conf"}
+        self.daemons = []  # of the controller
 
-    def within(self, space, *command):
-        """The command in the namespace of the controller (0) or a node, which has its own name of the host."""
-        name = f"node{space}" if space else "control"
-        script = f'hostname {name} && mount --bind {self.folder}/hosts /etc/hosts && exec "$@"'
-        network = f"--net=/run/netns/{self.spaces[space]}"
-        return ("nsenter", network, "unshare", "--mount", "--uts", "sh", "-c", script, "sh", *command)
-
-    def start(self, name, *command):
+    def start(self, host, name, *command):
         with open(f"{self.folder}/{name}.log", "a") as log:
-            self.daemons[name] = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment())
+            process = self.hosts.start(host, *command, stdout=log, stderr=log, env=self.environment)
+        if host == 0:
+            self.daemons.append(process)
 
     def start_node(self, node):
-        self.start(f"slurmd{node}", *self.within(node, "slurmd", "-D", "-N", f"node{node}", "-f", f"{self.folder}/slurm.conf"))
-
-    def environment(self):
-        clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "GODWIT_", "CUDA_VISIBLE"))}
-        return {**clean, "SLURM_CONF": f"{self.folder}/slurm.conf"}
+        self.start(node, f"slurmd{node}", "slurmd", "-D", "-N", f"node{node}", "-f", f"{self.folder}/slurm.conf")
 
     def command(self, *command, check=True):
         """Runs one of Slurm's commands on the controller."""
-        done = subprocess.run(
-            self.within(0, *command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S,
-            env=self.environment(), check=False,
-        )  # fmt: skip
-        if check and done.returncode != 0:
-            raise AssertionError(f"{' '.join(command)}: {done.stdout}")
-        return done.stdout
+        return run(*self.hosts.within(0, *command), check=check, env=self.environment)
 
     def open(self):
-        os.makedirs(f"{self.folder}/run")
-        os.makedirs(f"{self.folder}/state")
-        os.chmod(self.folder, 0o755)  # munged insists that nobody else may write there
-        with open(f"{self.folder}/hosts", "w") as file:
-            file.write(f"127.0.0.1 localhost\n{CONTROLLER} control\n")
-            file.writelines(f"10.77.0.{i} node{i}\n" for i in range(1, NODES + 1))
+        self.hosts.enter()
+        at = f"{self.folder}/run/"
+        for name in ("run", "state", *(f"spool.node{i}" for i in range(1, NODES + 1))):
+            os.makedirs(f"{self.folder}/{name}")
         with open(f"{self.folder}/slurm.conf", "w") as file:
-            file.write(CONFIGURATION.format(folder=self.folder, nodes=NODES, controller=CONTROLLER))
+            file.write(CONFIGURATION.format(folder=self.folder, nodes=NODES))
         with open(f"{self.folder}/munge.key", "wb") as file:
             os.fchmod(file.fileno(), 0o400)
             file.write(os.urandom(64))
-        for i, space in enumerate(self.spaces):
-            run("ip", "netns", "add", space)
-            run("ip", "-n", space, "link", "set", "lo", "up")
-            if i == 0:
-                run("ip", "-n", space, "link", "add", "bridge", "type", "bridge")
-                run("ip", "-n", space, "addr", "add", f"{CONTROLLER}/24", "dev", "bridge")
-                run("ip", "-n", space, "link", "set", "bridge", "up")
-                continue
-            os.makedirs(f"{self.folder}/spool.node{i}")
-            run("ip", "-n", space, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{i}", "netns", self.spaces[0])
-            run("ip", "-n", self.spaces[0], "link", "set", f"port{i}", "master", "bridge", "up")
-            run("ip", "-n", space, "addr", "add", f"10.77.0.{i}/24", "dev", "eth0")
-            run("ip", "-n", space, "link", "set", "eth0", "up")
         run(BINARY, "keygen", f"{self.folder}/key")
-        at = f"{self.folder}/run/"
         self.start(
-            "munged", "munged", "--force", "--foreground", f"--socket={at}munge.socket",
+            0, "munged", "munged", "--force", "--foreground", f"--socket={at}munge.socket",
             f"--key-file={self.folder}/munge.key", f"--pid-file={at}munged.pid", f"--seed-file={at}seed",
         )  # fmt: skip
         until("munged", lambda: os.path.exists(f"{at}munge.socket"))
-        self.start("slurmctld", *self.within(0, "slurmctld", "-D", "-f", f"{self.folder}/slurm.conf"))
+        self.start(0, "slurmctld", "slurmctld", "-D", "-f", f"{self.folder}/slurm.conf")
         for node in range(1, NODES + 1):
             self.start_node(node)
         until(self.logs, lambda: self.idle() == NODES)
 
     def logs(self):
-        return "".join(read(f"{self.folder}/{name}.log")[-3000:] for name in self.daemons)
+        names = ("munged", "slurmctld", *(f"slurmd{node}" for node in range(1, NODES + 1)))
+        return "".join(read(f"{self.folder}/{name}.log")[-3000:] for name in names)
 
     def idle(self):
         return self.command("sinfo", "--noheader", "--Node", "--format=%T", check=False).split().count("idle")
 
-    def fail_node(self, node):
-        """Ends everything on a node at once, as a loss of power does, and pulls its cable."""
-        run("ip", "-n", self.spaces[node], "link", "set", "eth0", "down")
-        for process in run("ip", "netns", "pids", self.spaces[node]).split():
-            os.kill(int(process), signal.SIGKILL)
-        self.daemons[f"slurmd{node}"].wait()
-
     def mend_node(self, node):
-        run("ip", "-n", self.spaces[node], "link", "set", "eth0", "up")
+        self.hosts.mend(node)
         self.start_node(node)
 
     def close(self):
-        for space in self.spaces:
-            for process in run("ip", "netns", "pids", space, check=False).split():
-                if process.isdigit():
-                    os.kill(int(process), signal.SIGKILL)
-            run("ip", "netns", "del", space, check=False)
-        for daemon in self.daemons.values():
+        for daemon in self.daemons:
             daemon.kill()
             daemon.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.hosts.close()
 
 
 class Slurm(unittest.TestCase):
@@ -199,7 +147,7 @@ class Slurm(unittest.TestCase):
         cls.cluster.open()
         alone = run(
             BINARY, "run", *JOB.split(), "--steps", str(STEPS), "--dir", f"{cls.cluster.folder}/alone", "--workers", "24",
-            "--listen", "127.0.0.1:0", "--quiet",
+            "--listen", "127.0.0.1:0", "--quiet", env=hosts.CLEAN,
         )  # fmt: skip
         cls.state = re.search(r"state=([0-9a-f]{64})", alone)[1]
 
@@ -247,7 +195,7 @@ class Slurm(unittest.TestCase):
     def test_the_flock_goes_on_when_a_node_fails(self):
         job = self.submit("--nodes=3")
         self.says(job, r"checkpoint of step \d+ complete")
-        self.cluster.fail_node(2)
+        self.cluster.hosts.fail(2)
         self.addCleanup(until, "node 2 is back", lambda: self.cluster.idle() == NODES)
         self.addCleanup(self.cluster.mend_node, 2)
         self.says(job, r"view \d+: 2 peers")
@@ -320,18 +268,5 @@ class Slurm(unittest.TestCase):
         self.says(job, r"srun: error: .*[Ee]xit")
 
 
-def missing():
-    lacks = [program for program in PROGRAMS if not shutil.which(program)]
-    if lacks:
-        return f"{', '.join(lacks)} missing (Debian: slurm-wlm, munge)"
-    if os.geteuid() != 0:
-        return "root alone may make network namespaces"
-    name = f"godwit-slurm-{os.getpid()}-0"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode != 0:
-        return "network namespaces cannot be made here"
-    run("ip", "netns", "del", name)
-    return None
-
-
 if __name__ == "__main__":
-    tap.main(missing, "Slurm")
+    tap.main(lambda: hosts.missing(*PROGRAMS), "Slurm (Debian: slurm-wlm, munge)")

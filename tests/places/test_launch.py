@@ -14,24 +14,17 @@ import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "lab"))
+import hosts
+import world
+from hosts import CLEAN, run
+
+sys.path.insert(0, str(world.HERE.parent / "lab"))
 import tap  # noqa: E402
 
-SOURCE = os.path.realpath(os.path.join(HERE, "..", ".."))
-BUILD = os.environ.get("GODWIT_BUILD", os.path.join(SOURCE, "build"))
-BINARY = os.path.join(BUILD, "godwit")
+BINARY = str(world.BINARY)
 LIMIT_S = 120
 JOB = ("run", "synthetic", "--shards", "16", "--shard-ms", "2", "--state-bytes", "64k")
 STATE = r"godwit: done .* state=([0-9a-f]{64})"
-CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("GODWIT_")}
-
-
-def run(*command, check=True, **more):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT_S, **more)
-    if check and done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: {done.stdout}")
-    return done.stdout
 
 
 def processes():
@@ -223,96 +216,68 @@ class StandIn(unittest.TestCase):
             self.assertEqual(done.stdout, b"")
 
 
-class Hosts:
-    """Three hosts, each a network namespace with its sshd, its name and its home directory; the launcher has one too."""
-
-    COUNT = 3
+class Servers(hosts.Hosts):
+    """Three hosts with an sshd each, and a home directory of root's that is their own; so has this one."""
 
     def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="godwit-launch-")
-        self.spaces = [f"godwit-launch-{os.getpid()}-{i}" for i in range(self.COUNT + 1)]
-        self.home = pwd.getpwuid(0).pw_dir
-        self.servers = []
+        super().__init__("host", 3, "10.78.0", "here")
 
-    def within(self, host, *command):
-        name = f"host{host}" if host else "here"
-        script = (
-            f'hostname {name} && mount --bind {self.folder}/hosts /etc/hosts && mount --bind {self.folder}/home{host} '
-            f'{self.home} && cd {self.home} && exec "$@"'
-        )
-        return ("nsenter", f"--net=/run/netns/{self.spaces[host]}", "unshare", "--mount", "--uts", "sh", "-c", script, "sh",
-                *command)  # fmt: skip
+    def within(self, host, *command, shell="true"):
+        home = pwd.getpwuid(0).pw_dir
+        own = f"mount --bind {self.folder}/home{host} {home} && cd {home} && {shell}"
+        return super().within(host, *command, shell=own)
 
     def open(self):
         at = self.folder
-        with open(f"{at}/hosts", "w") as file:
-            file.write("127.0.0.1 localhost\n" + "".join(f"10.78.0.{i} host{i}\n" for i in range(1, self.COUNT + 1)))
+        self.enter()
         for name in ("server", "user"):
-            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{at}/{name}")
-        shutil.copy(f"{at}/user.pub", f"{at}/authorized")
-        with open(f"{at}/sshd_config", "w") as file:
-            file.write(
-                f"HostKey {at}/server\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\nPidFile none\n"
-                "PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\nLogLevel INFO\n"
-            )
+            run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", at / name)
+        shutil.copy(at / "user.pub", at / "authorized")
+        (at / "sshd_config").write_text(
+            f"HostKey {at}/server\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\nPidFile none\n"
+            "PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\nLogLevel INFO\n"
+        )
         os.makedirs("/run/sshd", exist_ok=True)
-        for i, space in enumerate(self.spaces):
-            os.makedirs(f"{at}/home{i}", mode=0o700)
-            run("ip", "netns", "add", space)
-            run("ip", "-n", space, "link", "set", "lo", "up")
-            if i == 0:
-                run("ip", "-n", space, "link", "add", "bridge", "type", "bridge")
-                run("ip", "-n", space, "addr", "add", "10.78.0.254/24", "dev", "bridge")
-                run("ip", "-n", space, "link", "set", "bridge", "up")
-                continue
-            run("ip", "-n", space, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{i}", "netns", self.spaces[0])
-            run("ip", "-n", self.spaces[0], "link", "set", f"port{i}", "master", "bridge", "up")
-            run("ip", "-n", space, "addr", "add", f"10.78.0.{i}/24", "dev", "eth0")
-            run("ip", "-n", space, "link", "set", "eth0", "up")
-            server = subprocess.Popen(
-                self.within(i, shutil.which("sshd"), "-D", "-e", "-f", f"{at}/sshd_config"), stderr=subprocess.PIPE, text=True,
-                env=CLEAN,
-            )  # fmt: skip
-            self.servers.append(server)
+        for i in range(self.count + 1):
+            (at / f"home{i}").mkdir(mode=0o700)
+        for i in range(1, self.count + 1):
+            server = self.start(
+                i, shutil.which("sshd"), "-D", "-e", "-f", at / "sshd_config", stderr=subprocess.PIPE, text=True, env=CLEAN
+            )
             for line in server.stderr:
                 if "Server listening" in line:
                     break
-        run(BINARY, "keygen", f"{at}/cluster.key")
+        run(BINARY, "keygen", at / "cluster.key")
         self.ssh = (
             f"ssh -F none -T -i {at}/user -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null "
             "-o LogLevel=ERROR"
         )
 
-    def processes(self, host):
-        """Numbers of the processes of a host that are Godwit's peers."""
-        here = set(map(int, run("ip", "netns", "pids", self.spaces[host]).split()))
+    def peers(self, host):
+        """Numbers of the processes of a host that are peers."""
+        here = self.processes(host)
         return [number for number, words in processes() if number in here and words[0] == b"godwit"]
 
     def close(self):
-        for space in self.spaces:
-            for number in run("ip", "netns", "pids", space, check=False).split():
-                if number.isdigit():
-                    os.kill(int(number), signal.SIGKILL)
-            run("ip", "netns", "del", space, check=False)
-        for server in self.servers:
-            server.wait()
-            server.stderr.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        pipes = [process.stderr for process in self.first.values()]
+        super().close()
+        for pipe in pipes:
+            pipe.close()
 
 
 class Ssh(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        reason = lacks()
+        reason = hosts.missing("sshd", "ssh", "ssh-keygen")
         if reason:
-            raise unittest.SkipTest(reason)
-        cls.hosts = Hosts()
+            raise unittest.SkipTest(f"{reason} (Debian: openssh-server, openssh-client)")
+        cls.hosts = Servers()
         cls.addClassCleanup(cls.hosts.close)
         cls.hosts.open()
 
-    def launch(self, *options, job=JOB, hosts="host[1-3]"):
+    def launch(self, *options, job=JOB):
         at = self.hosts.folder
-        command = (BINARY, "launch", "--hosts", hosts, "--ssh", self.hosts.ssh, "--key", f"{at}/cluster.key", *options)
+        command = (BINARY, "launch", "--hosts", "host[1-3]", "--ssh", self.hosts.ssh, "--key", f"{at}/cluster.key", *options)
         return Launch(self, self.hosts.within(0, *command, "--", *job))
 
     def wait_for_end_of(self, processes):
@@ -325,7 +290,7 @@ class Ssh(unittest.TestCase):
             os.close(end)
 
     def peers(self):
-        found = [number for host in range(1, 4) for number in self.hosts.processes(host)]
+        found = [number for host in range(1, 4) for number in self.hosts.peers(host)]
         self.addCleanup(self.end, found)
         return found
 
@@ -371,16 +336,15 @@ class Ssh(unittest.TestCase):
     def test_a_lost_connection_and_a_dead_peer_cost_themselves_and_not_the_job(self):
         launch = self.launch("--program", BINARY, job=(*JOB, "--shard-ms", "8", "--steps", "80", "--dir", "l"))
         launch.says(r"step [1-9]", 3)
-        gone = self.hosts.processes(2)
+        gone = self.hosts.peers(2)
         self.assertEqual(len(gone), 1)
-        here = set(map(int, run("ip", "netns", "pids", self.hosts.spaces[0]).split()))
         for number, words in processes():
-            if number in here and words[0] == b"ssh" and b"host2" in words:
+            if words[0] == b"ssh" and b"host2" in words:
                 os.kill(number, signal.SIGKILL)
         launch.says(r"host2: the connection is lost; the command there is asked to leave")
         self.wait_for_end_of(gone)
         launch.says(r"^host[13]  \| .*peer host2 .* has left")
-        os.kill(self.hosts.processes(3)[0], signal.SIGKILL)
+        os.kill(self.hosts.peers(3)[0], signal.SIGKILL)
         launch.says(r"host3: signal 9 has ended the command")
         self.assertEqual(launch.ends(), 0, launch.output)
         self.assertRegex(launch.output, r"(?m)^host1  \| godwit: done .* peers=1 ")
@@ -404,25 +368,11 @@ class Ssh(unittest.TestCase):
         self.assertEqual(len(peers), 3)
         launch.process.send_signal(signal.SIGHUP)
         self.assertEqual(launch.ends(), 0, launch.output)
-        self.assertEqual(len(self.hosts.processes(1)), 1)
+        self.assertEqual(len(self.hosts.peers(1)), 1)
         self.wait_for_end_of(peers)
         launch = self.launch("--program", BINARY, job=(*JOB, "--shard-ms", "8", "--steps", "80", "--dir", "t"))
         self.assertEqual(launch.ends(), 0, launch.output)
         self.assertEqual(len(re.findall(r"the job had come to its end before, at step 80", launch.output)), 3)
-
-
-def lacks():
-    """Why there can be no hosts here; empty where there can."""
-    missing = [name for name in ("sshd", "ssh", "ssh-keygen", "ip", "nsenter", "unshare") if not shutil.which(name)]
-    if missing:
-        return f"{', '.join(missing)} missing (Debian: openssh-server, openssh-client, iproute2, util-linux)"
-    if os.geteuid() != 0:
-        return "root alone may make network namespaces"
-    name = f"godwit-launch-{os.getpid()}-0"
-    if subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False).returncode != 0:
-        return "network namespaces cannot be made here"
-    run("ip", "netns", "del", name)
-    return ""
 
 
 if __name__ == "__main__":
