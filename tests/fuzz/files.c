@@ -339,7 +339,7 @@ static void events_examples(fuzz_add *add, void *context) {
 }
 
 static void write_old_events(const uint8_t *bytes, size_t count) {
-    static const char name[] = "events/gpt-0123abcd/events.out.tfevents.1796000000.a.b";
+    static const char name[] = "events/events.out.tfevents.1796000000.a.b.0123abcd";
     uint8_t file[4096];
     if (bytes[0] == 'e' && count <= 2048)
         fuzz_file(name, file, frame_event(file, 0, bytes + 1, count - 1), 0600);
@@ -355,15 +355,13 @@ static bool remove_file(void *context, const char *of, const char *name, gw_err 
 }
 
 static bool take_events(const uint8_t *bytes, size_t count) {
-    char dir[200], folder[300];
+    char dir[200];
     gw_err err;
     if (count == 0) return false;
     snprintf(dir, sizeof dir, "%s/events", fuzz_folder());
-    snprintf(folder, sizeof folder, "%s/gpt-0123abcd", dir);
-    const gw_tensorboard_run run = {.type = "gpt", .job = "0123abcd", .peer = "", .configuration = "a=b"};
+    const gw_tensorboard_run run = {.job = "0123abcd", .peer = "", .configuration = "a=b"};
     gw_tensorboard *board = gw_tensorboard_open(dir, &err);
     GW_ASSERT(board != NULL);
-    (void)(mkdir(folder, 0700) == 0);
     write_old_events(bytes, count);
     GW_ASSERT(gw_tensorboard_begin(board, &run, &err));
     uint64_t last = gw_tensorboard_last(board);
@@ -375,7 +373,7 @@ static bool take_events(const uint8_t *bytes, size_t count) {
     GW_ASSERT(board != NULL && gw_tensorboard_begin(board, &run, &err));
     GW_ASSERT(gw_tensorboard_last(board) == row.step);
     gw_tensorboard_close(board);
-    GW_ASSERT(gw_durable_list(gw_io_system(), folder, remove_file, NULL, &err));
+    GW_ASSERT(gw_durable_list(gw_io_system(), dir, remove_file, NULL, &err));
     return last > 0;
 }
 

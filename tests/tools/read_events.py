@@ -1,6 +1,6 @@
-"""Prints what TensorBoard's own reader makes of folders of event files, as JSON: {folder: {tag: [[step, value]]}}.
+"""Prints what TensorBoard's own reader makes of a folder of event files, as JSON: {tag: [[step, value]]}.
 
-Runs in the environment of readers.py. Texts are their bytes, with the plugin of their tag before them.
+Runs in the environment of readers.py. A text has the plugin of its tag before it.
 """
 
 import json
@@ -24,4 +24,4 @@ def read(folder):
     return found
 
 
-json.dump({folder: read(folder) for folder in sys.argv[1:]}, sys.stdout)
+json.dump(read(sys.argv[1]), sys.stdout)

@@ -433,14 +433,14 @@ Test(metrics, a_large_file_is_not_read_from_its_beginning) {
     gw_metrics_file_close(&file);
 }
 
-static const gw_tensorboard_run job = {.type = "gpt", .job = JOB, .peer = "", .configuration = ""};
+static const gw_tensorboard_run job = {.job = JOB, .peer = "", .configuration = ""};
 
 Test(metrics, a_full_disk_is_told_at_once_and_in_the_end_and_ends_nothing) {
     gw_err err;
     gw_log_set_sink(sink, NULL);
     for (int life = 0; life < 2; life++) {
         gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), NULL, &err);
-        cr_assert(metrics != NULL && gw_metrics_begin(metrics, &job, 0, &err), "%s", err.text);
+        cr_assert(metrics != NULL && gw_metrics_begin(metrics, &job, &err), "%s", err.text);
         limit_files(life == 0 ? 10 : RLIM_INFINITY);
         for (uint64_t step = 1; step <= 20; step++) {
             gw_metrics_row one = row(step, "loss=1");
@@ -465,8 +465,10 @@ Test(metrics, rows_that_nobody_remembers_are_told_also_before_the_first_one) {
     for (uint64_t first = 0; first <= 386; first += 386) {
         char name[20];
         snprintf(name, sizeof name, "from%d.csv", (int)first);
+        gw_tensorboard_run later = job;
+        later.first_step = first;
         gw_metrics *metrics = gw_metrics_open(scratch_path(name), NULL, &err);
-        cr_assert(metrics != NULL && gw_metrics_begin(metrics, &job, first, &err), "%s", err.text);
+        cr_assert(metrics != NULL && gw_metrics_begin(metrics, &later, &err), "%s", err.text);
         said[0] = '\0';
         gw_metrics_row one = row(387, "loss=1");
         gw_metrics_add(metrics, &one);

@@ -160,7 +160,7 @@ static shown show(const char *run, const char *tag) {
     return s;
 }
 
-#define RUN "events/gpt-0123abcd"
+#define RUN "events"
 
 /* The points are those of the steps from 1 to `last`. */
 static void expect_steps(const char *run, uint64_t last) {
@@ -171,7 +171,7 @@ static void expect_steps(const char *run, uint64_t last) {
 }
 
 static const gw_tensorboard_run run = {
-    .type = "gpt", .job = "0123abcd", .peer = "00ff00ff", .configuration = "job=gpt\nlr=1e-3\n"};
+    .job = "0123abcd", .peer = "00ff00ff", .configuration = "job=gpt\nlr=1e-3\n"};
 
 static gw_tensorboard *begin(const gw_tensorboard_run *of) {
     gw_err err;
@@ -233,15 +233,13 @@ Test(tensorboard, numbers_become_scalars_by_phase_and_the_configuration_a_text) 
     cr_expect_str_eq(s.text, "| | |\n|---|---|\n| job | gpt |\n| lr | 1e-3 |\n");
 }
 
-Test(tensorboard, what_means_something_in_markdown_or_a_path_is_shown_as_it_is) {
-    const gw_tensorboard_run odd = {.type = "./my jobs/a:b.so",
-                                    .job = "0123abcd",
-                                    .peer = "00ff00ff",
-                                    .configuration = "a=b|c*d\nalone\ne=f=<g>&\xff\n"};
+Test(tensorboard, what_means_something_in_markdown_is_shown_as_it_is) {
+    const gw_tensorboard_run odd = {
+        .job = "0123abcd", .peer = "00ff00ff", .configuration = "a=b|c*d\nalone\ne=f=<g>&\xff\n"};
     gw_tensorboard *board = begin(&odd);
     add(board, 1, 1);
     gw_tensorboard_close(board);
-    shown s = show("events/a_b.so-0123abcd", "train/loss");
+    shown s = show(RUN, "train/loss");
     cr_expect_eq(s.count[1], 1);
     cr_expect_str_eq(s.text,
                      "| | |\n|---|---|\n| a | b\\|c\\*d |\n| alone |  |\n| e | f=\\<g>&amp;\xef\xbf\xbd |\n");
@@ -303,18 +301,101 @@ Test(tensorboard, a_fresh_job_takes_back_all) {
     cr_expect_eq(s.count[10] + s.count[11] + s.count[12], 3);
 }
 
-Test(tensorboard, each_job_is_a_run_of_its_own) {
-    gw_tensorboard_run branch = run;
+/* The loss of a step, which tells who has made it: 0.5 of the parent, 0.25 of its branch. */
+static void expect_losses(uint64_t parents, uint64_t last) {
+    static shown s;
+    s = show(RUN, "train/loss");
+    for (uint64_t step = 1; step <= STEPS; step++) {
+        cr_expect_eq(s.count[step], step <= last, "step %" PRIu64 " has %u points", step, s.count[step]);
+        if (step <= last) cr_expect_eq(s.value[step], step <= parents ? 0.5F : 0.25F, "step %" PRIu64, step);
+    }
+}
+
+static const gw_tensorboard_run branch = {
+    .job = "89ef89ef", .peer = "00ff00ff", .configuration = "job=gpt\n", .first_step = 20};
+
+static void add_branch(uint64_t first, uint64_t last) {
+    gw_err err;
+    gw_tensorboard *board = begin(&branch);
+    for (uint64_t step = first; step <= last; step++) {
+        gw_metrics_row one = row(step, "loss=0.25");
+        cr_assert(gw_tensorboard_add(board, &one, &err), "%s", err.text);
+    }
+    gw_tensorboard_close(board);
+}
+
+static uint64_t last_of(const gw_tensorboard_run *of) {
+    gw_tensorboard *board = begin(of);
+    uint64_t last = gw_tensorboard_last(board);
+    gw_tensorboard_close(board);
+    return last;
+}
+
+Test(tensorboard, a_branch_goes_on_from_its_parents_steps) {
     gw_tensorboard *board = begin(&run);
     add(board, 1, 35);
     gw_tensorboard_close(board);
-    branch.job = "89ef89ef";
-    board = begin(&branch);
-    add(board, 21, 30);
+    cr_expect_eq(last_of(&branch), 20);
+    add_branch(21, 30);
+    expect_losses(20, 30);
+    cr_expect_eq(last_of(&branch), 30);
+    add_branch(25, 40); /* it resumes */
+    expect_losses(20, 40);
+    /* The parent goes on after all: what the branch has put in its place is of no use to it. */
+    cr_expect_eq(last_of(&run), 20);
+    board = begin(&run);
+    add(board, 36, 50);
     gw_tensorboard_close(board);
-    expect_steps(RUN, 35);
-    shown s = show("events/gpt-89ef89ef", "train/loss");
-    for (uint64_t step = 1; step <= STEPS; step++) cr_expect_eq(s.count[step], step >= 21 && step <= 30);
+    static shown s;
+    s = show(RUN, "train/loss");
+    for (uint64_t step = 1; step <= STEPS; step++)
+        cr_expect_eq(s.count[step], step <= 20 || (step >= 36 && step <= 50), "step %" PRIu64, step);
+    cr_expect_eq(last_of(&run), 50);
+    cr_expect_eq(last_of(&branch), 20);
+}
+
+/* Its state may come from others, and its parent may have written fewer steps here. */
+Test(tensorboard, a_branch_that_begins_late_takes_back_its_parents_steps_all_the_same) {
+    gw_tensorboard *board = begin(&run);
+    add(board, 1, 35);
+    gw_tensorboard_close(board);
+    add_branch(28, 30);
+    static shown s;
+    s = show(RUN, "train/loss");
+    for (uint64_t step = 1; step <= STEPS; step++)
+        cr_expect_eq(s.count[step], step <= 20 || (step >= 28 && step <= 30), "step %" PRIu64, step);
+}
+
+Test(tensorboard, a_parent_that_has_written_less_is_no_trouble) {
+    gw_tensorboard *board = begin(&run);
+    add(board, 1, 12);
+    gw_tensorboard_close(board);
+    cr_expect_eq(last_of(&branch), 12);
+    add_branch(21, 30);
+    cr_expect_eq(last_of(&branch), 30);
+}
+
+Test(tensorboard, the_events_of_another_job_are_not_mixed_with_those_of_this_one) {
+    gw_tensorboard_run other = run;
+    gw_err err;
+    gw_tensorboard *board = begin(&run);
+    add(board, 1, 5);
+    gw_tensorboard_close(board);
+    other.job = "89ef89ef";
+    board = gw_tensorboard_open(scratch_path("events"), &err);
+    cr_assert_not(gw_tensorboard_begin(board, &other, &err));
+    cr_expect_eq(err.code, GW_E_INVALID);
+    cr_expect_not_null(strstr(err.text, "has the events of another job: give this one a folder of its own"));
+    gw_tensorboard_close(board);
+    expect_steps(RUN, 5);
+    other.fresh = true; /* the user insists */
+    board = begin(&other);
+    gw_tensorboard *second = begin(&other); /* of the same flock */
+    add(second, 1, 7);
+    gw_tensorboard_close(board); /* it has written nothing */
+    gw_tensorboard_close(second);
+    expect_steps(RUN, 7);
+    cr_expect_eq(warnings, 0);
 }
 
 /* Peers that share a folder. */
@@ -493,7 +574,7 @@ static void remove_all(const char *name) {
 }
 
 Test(tensorboard, what_is_removed_under_it_is_made_again) {
-    static const char *const what[] = {"events", RUN, RUN "/events.out*", RUN "/godwit.lock"};
+    static const char *const what[] = {"events", RUN "/events.out*", RUN "/godwit.lock"};
     for (size_t i = 0; i < sizeof what / sizeof what[0]; i++) {
         gw_tensorboard *board = begin(&run);
         add(board, 1, 5);
@@ -505,7 +586,7 @@ Test(tensorboard, what_is_removed_under_it_is_made_again) {
         gw_tensorboard_close(board);
         shown s = show(RUN, "train/loss");
         for (uint64_t step = 1; step <= 8; step++)
-            cr_expect_eq(s.count[step], step > 5 || i == 3, "%s: step %" PRIu64, what[i], step);
+            cr_expect_eq(s.count[step], step > 5 || i == 2, "%s: step %" PRIu64, what[i], step);
         remove_all("events");
     }
     cr_expect_eq(warnings, 0);
@@ -544,7 +625,7 @@ Test(tensorboard, what_is_no_folder_or_cannot_be_made_is_refused) {
     cr_assert_not_null(board, "%s", err.text);
     cr_assert(gw_tensorboard_begin(board, &run, &err), "%s", err.text);
     gw_tensorboard_close(board);
-    cr_expect_eq(access(scratch_path("a/b/c/gpt-0123abcd"), F_OK), 0);
+    cr_expect_eq(access(scratch_path("a/b/c/godwit.lock"), F_OK), 0);
 }
 
 /* Root may write everywhere, so that another user tries it. */
@@ -598,7 +679,7 @@ static void add_row(gw_metrics *metrics, uint64_t step, bool evaluates) {
 static gw_metrics *begin_metrics(void) {
     gw_err err;
     gw_metrics *metrics = gw_metrics_open(NULL, scratch_path("events"), &err);
-    cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, 0, &err), "%s", err.text);
+    cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, &err), "%s", err.text);
     return metrics;
 }
 
@@ -649,12 +730,12 @@ Test(tensorboard, a_disk_that_hangs_holds_up_neither_the_job_nor_its_end) {
 Test(tensorboard, the_steps_that_a_peer_lacks_are_those_behind_the_shorter_of_both) {
     gw_err err;
     gw_metrics *metrics = gw_metrics_open(scratch_path("a.csv"), NULL, &err);
-    cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, 0, &err), "%s", err.text);
+    cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, &err), "%s", err.text);
     for (uint64_t step = 1; step <= 9; step++) add_row(metrics, step, false);
     cr_assert(gw_metrics_close(metrics, PATIENCE_NS));
     for (int i = 0; i < 2; i++) {
         metrics = gw_metrics_open(scratch_path("a.csv"), scratch_path("events"), &err);
-        cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, 0, &err), "%s", err.text);
+        cr_assert(metrics != NULL && gw_metrics_begin(metrics, &run, &err), "%s", err.text);
         cr_expect_eq(gw_metrics_last(metrics), i == 0 ? 0 : 10);
         for (uint64_t step = 1; step <= 10; step++) add_row(metrics, step, false);
         cr_assert(gw_metrics_close(metrics, PATIENCE_NS));

@@ -88,11 +88,11 @@ gw_metrics *gw_metrics_open(const char *file, const char *tensorboard, gw_err *e
     return NULL;
 }
 
-bool gw_metrics_begin(gw_metrics *metrics, const gw_tensorboard_run *run, uint64_t first_step, gw_err *err) {
-    metrics->first_step = first_step;
+bool gw_metrics_begin(gw_metrics *metrics, const gw_tensorboard_run *run, gw_err *err) {
+    metrics->first_step = run->first_step;
     metrics->last = UINT64_MAX;
     if (metrics->file.path != NULL) {
-        if (!gw_metrics_file_begin(&metrics->file, run->job, first_step, run->fresh, err))
+        if (!gw_metrics_file_begin(&metrics->file, run->job, run->first_step, run->fresh, err))
             return gw_fail_in(err, "--metrics");
         metrics->last = metrics->file.last;
     }

@@ -18,9 +18,8 @@ typedef struct gw_metrics gw_metrics;
 /* Opens the file as gw_metrics_file_hold does and the folder as gw_tensorboard_open does, and starts the
  * thread. Either path may be NULL. Returns NULL on failure. */
 gw_metrics *gw_metrics_open(const char *file, const char *tensorboard, gw_err *err);
-/* Calls gw_metrics_file_begin and gw_tensorboard_begin, before the first row. `first_step`: the job goes on
- * from a state of another job after so many steps; 0: it does not. */
-bool gw_metrics_begin(gw_metrics *metrics, const gw_tensorboard_run *run, uint64_t first_step, gw_err *err);
+/* Calls gw_metrics_file_begin and gw_tensorboard_begin, before the first row. */
+bool gw_metrics_begin(gw_metrics *metrics, const gw_tensorboard_run *run, gw_err *err);
 /* The step of the last row that both the file and the run had then; 0: one of them had none. */
 uint64_t gw_metrics_last(const gw_metrics *metrics);
 /* Writes the rows that wait, for `patience_ns` at the most, and ends the thread. Returns false where the disk

@@ -47,8 +47,9 @@ enum {
     WAITING_ROWS = 4096,      /* that a process keeps which does not hold the lock */
     NUMBER_DIGITS = 10,       /* of the number in a file's name */
     NUMBER_MOST = 2000000000, /* a greater one is no time of a start, and new names do not follow it */
-    REPORT_BYTES = 256,       /* of a row that waits */
-    FOLDER_MODE = 0777,       /* as the umask makes it: the folder belongs to the user */
+    JOB_DIGITS = 8,
+    REPORT_BYTES = 256, /* of a row that waits */
+    FOLDER_MODE = 0777, /* as the umask makes it: the folder belongs to the user */
     FILE_MODE = 0666,
 };
 #define RETRY_NS UINT64_C(1000000000) /* the lock is asked for at most so often */
@@ -61,18 +62,21 @@ typedef struct waiting_row {
 } waiting_row;
 
 struct gw_tensorboard {
-    char dir[GW_PATH_BYTES], folder[GW_PATH_BYTES];
-    char peer[40], host[80];
+    char folder[GW_PATH_BYTES];
+    char peer[40], host[80], job[JOB_DIGITS + 1];
     char *configuration; /* as Markdown */
+    uint64_t first_step; /* the job goes on from this step of another job; 0 = it does not */
     uint64_t last_at_begin;
-    bool fresh; /* the first step takes back all that the run had */
+    bool fresh;    /* what the run has is of no use */
+    bool replaces; /* --fresh was given: steps of other jobs alone are of no use */
 
     int lock;           /* the file that is locked; -1 = another process has the lock */
     uint64_t locked_ns; /* when the lock was last asked for */
     bool told;          /* of a lock that cannot be had */
     uint64_t newest;    /* the greatest number in the name of a file of the run */
-    uint64_t last;      /* the run's last step */
+    uint64_t last;      /* the run's last step that leads to this job's state */
     bool starts;        /* the next step is written behind a START */
+    uint64_t useless;   /* the run has steps of no use from here on; UINT64_MAX = it has none */
 
     int fd; /* the file that is written; -1 = none */
     char path[GW_PATH_BYTES];
@@ -122,21 +126,40 @@ static bool read_number(const char *name, uint64_t *number) {
 
 /* What the files of a run have. */
 
-/* The last step of an event: that of a summary is one, and a START takes steps back. */
-static void note_event(const uint8_t *bytes, size_t count, bool *any, uint64_t *last) {
+/* What the readable part of a file has. */
+typedef struct file_content {
+    bool any;       /* it has steps */
+    uint64_t last;  /* the last of them */
+    uint64_t start; /* the lowest step of a START; UINT64_MAX = there is none */
+} file_content;
+
+/* Whether a summary has the scalars of a step; the text of the configuration is none. */
+static bool has_scalars(const gw_protobuf_field *summary) {
+    gw_protobuf_reader values = {.bytes = summary->bytes, .count = summary->count};
+    gw_protobuf_field value, field;
+    while (gw_protobuf_next(&values, &value)) {
+        gw_protobuf_reader fields = {.bytes = value.bytes, .count = value.count};
+        while (gw_protobuf_next(&fields, &field))
+            if (field.number == VALUE_SIMPLE) return true;
+    }
+    return false;
+}
+
+static void note_event(const uint8_t *bytes, size_t count, file_content *content) {
     gw_protobuf_reader reader = {.bytes = bytes, .count = count};
     gw_protobuf_field field;
-    bool summary = false, start = false;
+    bool scalars = false, start = false;
     uint64_t step = 0;
     while (gw_protobuf_next(&reader, &field)) {
         if (field.number == EVENT_STEP && field.type == GW_PROTOBUF_VARINT) step = field.value;
-        summary |= field.number == EVENT_SUMMARY;
+        scalars |= field.number == EVENT_SUMMARY && has_scalars(&field);
         start |= field.number == EVENT_SESSION_LOG;
     }
     if (reader.failed || step > INT64_MAX) return;
-    if (start && *any && step <= *last) *last = step > 0 ? step - 1 : 0;
-    if (summary) *last = step;
-    *any |= summary;
+    if (start && step < content->start) content->start = step;
+    if (start && content->any && step <= content->last) content->last = step > 0 ? step - 1 : 0;
+    if (scalars) content->last = step;
+    content->any |= scalars;
 }
 
 /* The names of the files of events in a folder. */
@@ -165,44 +188,81 @@ static int later_first(const void *a, const void *b) {
     return strcmp(*(char *const *)b, *(char *const *)a);
 }
 
-/* Reads the last step of a file, and returns whether it has any. In a damaged file the events before the
- * damage count, as they do for TensorBoard. */
-static bool read_last(const gw_tensorboard *b, const char *name, uint64_t *last) {
+/* Reads a file. In a damaged one the events before the damage count, as they do for TensorBoard. */
+static file_content read_file(const gw_tensorboard *b, const char *name) {
+    file_content content = {.start = UINT64_MAX};
     char path[GW_PATH_BYTES];
     gw_records records;
     const uint8_t *bytes;
     size_t count;
-    bool any = false;
     gw_err err;
     if (!gw_durable_path(path, &err, "%s/%s", b->folder, name) || !gw_records_open(path, &records, &err)) {
         gw_log(GW_WARN, "metrics", "%s; its steps count as missing", err.text);
-        return false;
+        return content;
     }
-    while (gw_records_next(&records, &bytes, &count)) note_event(bytes, count, &any, last);
+    while (gw_records_next(&records, &bytes, &count)) note_event(bytes, count, &content);
     if (records.damaged)
         gw_log(GW_INFO, "metrics",
                "%s ends with a damaged event, where TensorBoard stops to read it: a process was killed while "
                "it wrote, or the file was changed. Further events go to another file",
                path);
     gw_records_close(&records);
-    return any;
+    return content;
 }
 
-/* Finds the greatest number in the names of the run's files, and its last step: that of the last file that
- * has any. */
+static bool is_of_job(const char *name, const char *job) {
+    const char *end = strrchr(name, '.');
+    return strncmp(name, name_begin, sizeof name_begin - 1) == 0 && end != NULL && strcmp(end + 1, job) == 0;
+}
+
+/* Finds the last step that leads to this job's state, from the newest file on. In front of a step that
+ * this job has written all steps lead there, because its first START has taken back those that do not.
+ * Steps of other jobs lead there up to the one from which this job goes on. The function fails where there
+ * are steps of others alone, and this job goes on from none. */
+static bool find_last(gw_tensorboard *b, const file_names *names, gw_err *err) {
+    uint64_t shown = 0, start = UINT64_MAX; /* the run's last step; the lowest START of other jobs so far */
+    bool others = false;
+    b->last = 0;
+    b->useless = UINT64_MAX;
+    if (b->fresh) {
+        b->useless = names->count > 0 ? 1 : UINT64_MAX;
+        return true;
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        file_content content = read_file(b, names->list[i]);
+        if (!content.any) continue;
+        if (!others) shown = content.last;
+        if (is_of_job(names->list[i], b->job)) {
+            b->last = content.last < start ? content.last : start > 0 ? start - 1 : 0;
+            b->useless = others ? b->last + 1 : UINT64_MAX;
+            return true;
+        }
+        others = true;
+        if (content.start < start) start = content.start;
+    }
+    if (!others) return true;
+    b->last = shown < b->first_step ? shown : b->first_step;
+    b->useless = b->last + 1;
+    return b->first_step > 0 || b->replaces ||
+           gw_fail(err, GW_E_INVALID,
+                   "%s has the events of another job: give this one a folder of its own, beside it or below "
+                   "it (tensorboard --logdir shows all folders below the one that it is given)",
+                   b->folder);
+}
+
+/* Finds the greatest number in the names of the run's files, and its last step. */
 static bool look_around(gw_tensorboard *b, gw_err *err) {
     file_names names = {.list = NULL};
-    bool good = gw_durable_list(gw_io_system(), b->folder, add_name, &names, err), found = false;
+    bool good = gw_durable_list(gw_io_system(), b->folder, add_name, &names, err);
     if (names.count > 0) qsort(names.list, names.count, sizeof names.list[0], later_first);
-    b->newest = b->last = 0;
+    good = good && find_last(b, &names, err);
+    b->newest = 0;
     for (size_t i = 0; i < names.count; i++) {
         uint64_t number;
         if (read_number(names.list[i], &number) && number > b->newest && number <= NUMBER_MOST)
             b->newest = number;
-        if (good && !found) found = read_last(b, names.list[i], &b->last);
         free(names.list[i]);
     }
-    if (!found) b->last = 0;
     free(names.list);
     return good;
 }
@@ -272,7 +332,7 @@ static void add_version(gw_tensorboard *b, const gw_metrics_row *row) {
 }
 
 static void add_start(gw_tensorboard *b, const gw_metrics_row *row) {
-    begin_event(b, row->time, b->fresh ? 1 : row->step);
+    begin_event(b, row->time, row->step < b->useless ? row->step : b->useless);
     size_t log = gw_protobuf_begin(&b->event, EVENT_SESSION_LOG);
     gw_protobuf_varint(&b->event, SESSION_LOG_STATUS, SESSION_LOG_START);
     gw_protobuf_end(&b->event, log);
@@ -349,8 +409,8 @@ static bool open_file(gw_tensorboard *b, gw_err *err) {
     uint64_t number = gw_wall_ns() / 1000000000;
     if (number <= b->newest) number = b->newest + 1;
     for (int i = 0; i < TRIES; i++, number++) {
-        if (!gw_durable_path(b->path, err, "%s/%s%0*" PRIu64 ".%s.%s", b->folder, name_begin, NUMBER_DIGITS,
-                             number, b->host, b->peer))
+        if (!gw_durable_path(b->path, err, "%s/%s%0*" PRIu64 ".%s.%s.%s", b->folder, name_begin,
+                             NUMBER_DIGITS, number, b->host, b->peer, b->job))
             return false;
         b->fd = open(b->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
         if (b->fd >= 0 || errno != EEXIST) break;
@@ -393,6 +453,7 @@ static bool write_row(gw_tensorboard *b, const gw_metrics_row *row, gw_err *err)
     add_step(b, row);
     if (!write_records(b, err)) return false;
     b->last = row->step;
+    b->useless = UINT64_MAX;
     b->starts = b->fresh = false;
     return true;
 }
@@ -468,7 +529,7 @@ gw_tensorboard *gw_tensorboard_open(const char *dir, gw_err *err) {
     }
     b->fd = b->lock = -1;
     b->went_back = UINT64_MAX;
-    if (gw_durable_path(b->dir, err, "%s", dir) && make_folders(dir, err)) {
+    if (gw_durable_path(b->folder, err, "%s", dir) && make_folders(dir, err)) {
         if (access(dir, W_OK | X_OK) == 0) return b;
         gw_fail_errno(err, errno, "cannot write to %s", dir);
     }
@@ -513,19 +574,21 @@ static char *table_of(const char *lines) {
 }
 
 bool gw_tensorboard_begin(gw_tensorboard *b, const gw_tensorboard_run *run, gw_err *err) {
-    const char *slash = strrchr(run->type, '/');
-    char type[80], host[sizeof b->host] = "";
-    plain_name(slash != NULL ? slash + 1 : run->type, type, sizeof type);
+    char host[sizeof b->host] = "";
     plain_name(run->peer, b->peer, sizeof b->peer);
     (void)gethostname(host, sizeof host - 1);
     plain_name(host[0] != '\0' ? host : "host", b->host, sizeof b->host);
+    snprintf(b->job, sizeof b->job, "%s", run->job);
     b->configuration = table_of(run->configuration);
-    if (!gw_durable_path(b->folder, err, "%s/%s-%s", b->dir, type, run->job)) return false;
+    b->first_step = run->first_step;
+    b->fresh = b->replaces = run->fresh;
     bool locked = lock_run(b, err);
     if (!locked && err->code != GW_E_DENIED) return false;
-    if (!locked && !look_around(b, err)) return false;
-    b->fresh = run->fresh && locked;
-    b->last_at_begin = b->fresh ? 0 : b->last;
+    if (!locked) {
+        b->fresh = false; /* another peer begins the run anew */
+        if (!look_around(b, err)) return false;
+    }
+    b->last_at_begin = b->last;
     if (locked)
         gw_log(GW_INFO, "metrics", "events for TensorBoard in %s", b->folder);
     else

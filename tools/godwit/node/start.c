@@ -164,15 +164,14 @@ static bool begin_metrics(gw_node *node, gw_err *err) {
     char id[9], peer[GW_SHORT_TEXT];
     if (node->metrics == NULL) return true;
     gw_hex(job->id.bytes, 4, id);
-    const uint64_t first_step = job->params.origin != NULL ? job->origin.step : 0;
     char *text = gw_node_configuration(job, &node->self.identity.id, node->engine.device->class_text);
     if (text == NULL) return gw_fail(err, GW_E_NOMEM, "metrics: out of memory");
-    const gw_tensorboard_run run = {.type = node->options->job->name,
-                                    .job = id,
+    const gw_tensorboard_run run = {.job = id,
                                     .peer = gw_peer_id_short(&node->self.identity.id, peer),
                                     .configuration = text,
+                                    .first_step = job->params.origin != NULL ? job->origin.step : 0,
                                     .fresh = node->options->fresh};
-    bool good = blame_command_line(gw_metrics_begin(node->metrics, &run, first_step, err), err);
+    bool good = blame_command_line(gw_metrics_begin(node->metrics, &run, err), err);
     free(text);
     if (good && node->options->metrics != NULL)
         gw_log(GW_INFO, "metrics", "a row for each step in %s", node->options->metrics);

@@ -563,9 +563,7 @@ static const option_row options_of_run[] = {
      "Write a row for each step to this file, .csv or .jsonl; a resumed job continues it (see godwit plot)",
      OUTPUT, take_metrics, FIELD(metrics)},
     {"tensorboard", "DIR", NULL, NULL,
-     "Write event files for TensorBoard, in a folder for each job; a resumed job continues them, and peers "
-     "may "
-     "share the directory",
+     "Write event files for TensorBoard; a resumed job continues them, and peers may share the directory",
      OUTPUT, take_folder, FIELD(tensorboard)},
     {"notify", "COMMAND", NULL, NULL,
      "Run this command for each alarm, without a shell, with the alarm as JSON on its standard input: when "
