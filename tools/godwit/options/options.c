@@ -299,18 +299,21 @@ static bool take_share(const option_row *option, const char *text, gw_run_option
                    option->name, text);
 }
 
+/* "5%", up to 100 %, in thousandths. */
+static bool parse_slack(const char *text, uint32_t *slack) {
+    char *end;
+    double percent = strtod(text, &end);
+    bool plain = strspn(text, "0123456789.") + 1 == strlen(text) && end != text;
+    *slack = (uint32_t)(plain && percent <= 100 ? percent * 10 + 0.5 : 0);
+    return plain && percent <= 100 && strcmp(end, "%") == 0;
+}
+
 /* "speed", "energy", "energy:5%". */
 static bool take_deal(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
-    char *end;
-    options->deal_energy = strncmp(text, "energy", 6) == 0;
+    options->deal_energy = strcmp(text, "speed") != 0;
     options->deal_slack = 0;
     if (strcmp(text, "speed") == 0 || strcmp(text, "energy") == 0) return true;
-    double percent = options->deal_energy && text[6] == ':' ? strtod(text + 7, &end) : -1;
-    bool plain = percent >= 0 && strspn(text + 7, "0123456789.") == strlen(text + 7) - 1;
-    if (plain && strcmp(end, "%") == 0 && percent <= 100) {
-        options->deal_slack = (uint32_t)(percent * 10 + 0.5);
-        return true;
-    }
+    if (strncmp(text, "energy:", 7) == 0 && parse_slack(text + 7, &options->deal_slack)) return true;
     return gw_fail(
         err, GW_E_USAGE,
         "--%s: '%s' is neither 'speed' nor 'energy', nor such as 'energy:5%%', which lets steps take 5%% "
