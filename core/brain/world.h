@@ -328,6 +328,7 @@ typedef struct gw_notice {
     const char *text;
     union {
         struct {
+            gw_incarnation life; /* that is over, or out of reach */
             bool ended;  /* its process has ended; otherwise it does not answer, and nothing else is known */
             bool proven; /* DEAD: its host refuses connections, or it has begun another life */
             bool replaced; /* DEAD, proven: by another life of the peer */

@@ -146,3 +146,18 @@ Test(canary_views, effects_of_another_step_or_state_take_place_or_none) {
     sim_cluster_close(c);
     sim_judges_close(judges);
 }
+
+/* Deaths that people are told of. */
+
+static void call_silence_an_end(gw_peer *peer, gw_actions *actions, uint32_t at) {
+    gw_action *action = &actions->list[at];
+    (void)peer;
+    if (action->kind == GW_ACT_NOTICE && action->notice.kind == GW_NOTICE_PEER_DEAD)
+        action->notice.death.proven = true;
+}
+
+Test(canary_views, a_silent_peer_that_is_told_to_have_ended) {
+    gw_sim_options options = canary_quiet();
+    options.partition_ms = 3000;
+    canary_find(&options, "is proven to have ended, and it runs", call_silence_an_end);
+}

@@ -308,6 +308,7 @@ static const gw_contact *peer_gone(gw_peer *p, const gw_gossip_event *event) {
     if (!left) drop_link(p, contact); /* messages that a leaving peer has sent may still be on their way */
     gw_action *notice = gw_peer_notice(p, left ? GW_NOTICE_PEER_LEFT : GW_NOTICE_PEER_DEAD, " ");
     notice->peer = contact->id;
+    notice->notice.death.life = event->incarnation;
     notice->notice.death.ended = contact->ended;
     notice->notice.death.gave_up = left && fell;
     notice->notice.death.proven = event->proven;

@@ -321,9 +321,9 @@ Test(events, what_is_told_is_one_line_without_escapes) {
     cr_assert_not_null(events, "%s", err.text);
     gw_events_repair(events, 7, 2, "lost\n\033[2J");
     gw_events_repair(events, 8, 2, "peer 13abb58e died");
-    gw_events_peer(events, &peer, &addr, "unreachable", "silent", 400000000);
-    gw_events_peer(events, &peer, &addr, "dead", "refused", 0);
-    gw_events_peer(events, &peer, &addr, "left", "left", 0);
+    gw_events_peer(events, &peer, &(gw_event_peer){&addr, "unreachable", 7, "silent", 400000000});
+    gw_events_peer(events, &peer, &(gw_event_peer){&addr, "dead", 7, "refused", 0});
+    gw_events_peer(events, &peer, &(gw_event_peer){&addr, "left", 7, "left", 0});
     const gw_view alone = {.epoch = 3, .count = 1, .leader = peer};
     for (int i = 0; i < 3; i++)
         gw_events_view(events, &alone, &peer, 20, "the final state is not saved yet", 0);

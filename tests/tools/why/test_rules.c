@@ -205,6 +205,35 @@ Test(why, troubles_close_together_are_one) {
     done();
 }
 
+Test(why, a_worker_that_ends_at_an_update_is_told_by_the_log) {
+    made_flock(1);
+    made_event(
+        1, 20, "warning",
+        "\"room\":\"kernels\",\"text\":\"part 0 of the update of step 21: worker 1 (process 7) has ended: "
+        "signal 9 (Killed); it is computed again\"");
+    look(1, gw_why_workers);
+    const gw_finding *one = expect_one("worker", 1, "ended once, first at an update: part 0");
+    cr_expect_not_null(strstr(one->advice, "Ask who kills"), "%s", one->advice);
+    done();
+}
+
+/* News that come late name the life that they are of. */
+Test(why, news_of_a_life_are_of_that_life) {
+    made_flock(2);
+    made_event(2, 3, "start", "\"peer\":\"%s\",\"boot\":4", made_id(2));
+    made_progress(2, 100, 10, 1e8, 1e10);
+    made_event(1, 107, "peer", "\"peer\":\"%s\",\"state\":\"unreachable\",\"evidence\":\"silent\",\"boot\":5",
+               made_id(2));
+    made_life(2, 105, "killed", "was killed");
+    made_event(2, 105.2, "start", "\"peer\":\"%s\",\"boot\":5", made_id(2));
+    made_event(1, 109, "peer", "\"peer\":\"%s\",\"state\":\"alive\",\"boot\":5", made_id(2));
+    for (int node = 1; node <= 2; node++) made_progress(node, 160, 10, 1e8, 1e10);
+    look(2, gw_why_deaths);
+    const gw_finding *one = expect_one("death", 2, "was killed");
+    cr_expect_str_eq(one->evidence, "No other peer has seen it end.");
+    done();
+}
+
 Test(why, a_clock_that_is_set_moves_no_event) {
     made_flock(1);
     made_event(1, 3620, "clock", "\"jump_s\":3600.0");

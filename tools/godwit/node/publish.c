@@ -441,18 +441,27 @@ static void note_name(const gw_publisher *p, const gw_peer_contact_info *info) {
     if (info->name != NULL) gw_names_put(p->of.console->names, &info->id, info->name);
 }
 
+static const char *evidence_of(const gw_notice *gone) {
+    if (gone->kind == GW_NOTICE_PEER_LEFT) return gone->death.gave_up ? "gave-up" : "left";
+    return gone->death.replaced ? "restarted" : gone->death.proven ? "refused" : "silent";
+}
+
 /* `gone`: the notice that the peer is dead or has left; NULL where it is alive. */
 static void show_peer(const gw_publisher *p, const gw_peer_id *id, const char *state, const gw_notice *gone) {
-    const char *evidence = NULL;
     gw_peer_contact_info info;
     bool known = gw_peer_contact_find(p->of.brain, id, &info);
-    if (known) note_name(p, &info);
-    if (gone != NULL && gone->kind == GW_NOTICE_PEER_LEFT)
-        evidence = gone->death.gave_up ? "gave-up" : "left";
-    else if (gone != NULL)
-        evidence = gone->death.replaced ? "restarted" : gone->death.proven ? "refused" : "silent";
-    gw_events_peer(p->of.console->events, id, known ? &info.addr : NULL, state, evidence,
-                   gone != NULL ? gone->death.silent_ns : 0);
+    gw_event_peer event = {.state = state};
+    if (known) {
+        note_name(p, &info);
+        event.addr = &info.addr;
+        event.boot = info.incarnation.boot;
+    }
+    if (gone != NULL) {
+        event.boot = gone->death.life.boot;
+        event.evidence = evidence_of(gone);
+        event.silent_ns = gone->death.silent_ns;
+    }
+    gw_events_peer(p->of.console->events, id, &event);
 }
 
 void gw_publish_notice(gw_publisher *p, const gw_action *action) {

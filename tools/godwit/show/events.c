@@ -349,8 +349,9 @@ void gw_events_phase(gw_events *events, const char *text) {
     keep_object(events, object);
 }
 
-void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
-                    const char *evidence, uint64_t silent_ns) {
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_event_peer *event) {
+    const gw_addr *addr = event->addr;
+    const char *state = event->state;
     char id[GW_SHORT_TEXT], at[GW_ADDR_TEXT] = "", since[GW_TIMESTAMP_TEXT];
     struct timespec now;
     if (addr != NULL && addr->family != 0) gw_addr_text(addr, at);
@@ -371,8 +372,9 @@ void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *ad
     set_peer(events, object, "peer", peer);
     if (at[0] != '\0') gw_json_addr(object, "address", addr);
     gw_json_text(object, "state", state);
-    gw_json_text(object, "evidence", evidence);
-    if (silent_ns > 0) set_ms(object, "silent_ms", silent_ns);
+    if (event->boot > 0) gw_json_count(object, "boot", event->boot);
+    gw_json_text(object, "evidence", event->evidence);
+    if (event->silent_ns > 0) set_ms(object, "silent_ms", event->silent_ns);
     keep_object(events, object);
 }
 

@@ -99,12 +99,18 @@ void gw_events_storage(gw_events *events, const char *every, uint64_t part, uint
 void gw_events_listening(gw_events *events, const char *what, const gw_addr *addr);
 /* What this peer does or waits for now. The same text is not repeated. */
 void gw_events_phase(gw_events *events, const char *text);
-/* A peer's state has changed to "alive", "dead" (its process has ended), "unreachable" (since now; nothing
- * else is known) or "left". `addr` may be NULL. `evidence`: what is known of the end, "refused" (its host refuses
- * connections), "restarted" (another life of it runs), "silent", "gave-up", "left"; NULL for "alive".
- * `silent_ns`: since when nothing was heard from it here; 0: not known. */
-void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_addr *addr, const char *state,
-                    const char *evidence, uint64_t silent_ns);
+typedef struct gw_event_peer {
+    const gw_addr *addr; /* NULL: not known */
+    /* "alive", "dead" (its process has ended), "unreachable" (since now; nothing else is known) or "left" */
+    const char *state;
+    uint64_t boot; /* the life of the peer; 0: not known */
+    /* What is known of the end: "refused" (its host refuses connections), "restarted" (another life of it runs),
+     * "silent", "gave-up", "left"; NULL for "alive" */
+    const char *evidence;
+    uint64_t silent_ns; /* for so long nothing was heard from it here; 0: not known */
+} gw_event_peer;
+/* A peer's state has changed. */
+void gw_events_peer(gw_events *events, const gw_peer_id *peer, const gw_event_peer *event);
 /* A view was installed. `step` is the number of steps done, `took_ns` the time since its cause was known
  * here. */
 void gw_events_view(gw_events *events, const gw_view *view, const gw_peer_id *self, uint64_t step,

@@ -64,15 +64,28 @@ static double *last_alive(const gw_why_record *record) {
     return alive;
 }
 
+/* The life that a sighting names by its number, from `life` back; NULL: it names none that is known. */
+static const gw_why_life *named_life(const gw_why_life *life, const gw_why_life *first,
+                                     const gw_why_event *sighting) {
+    for (; sighting->number > 0 && life->boot > 0; life--) {
+        if (life->boot == sighting->number) return life;
+        if (life == first) break;
+    }
+    return NULL;
+}
+
 /* The life of a peer whose end a sighting tells of; NULL: it tells of none whose journal is here. A life that has
  * not ended as far as its journal says, and that was seen again, goes on. */
 static const gw_why_life *ended_life(const gw_why_record *record, const double *alive,
                                      const gw_why_event *sighting) {
     const gw_why_life *life = gw_why_life_at(record, sighting->peer, sighting->time);
     if (life == NULL) return NULL;
-    const gw_why_life *before = life > record->lives && life[-1].journal == life->journal ? life - 1 : NULL;
-    if (before != NULL && tells_end(record, before, sighting)) return before;
-    if (!tells_end(record, life, sighting)) return NULL;
+    const gw_why_life *first = record->lives + record->journals[life->journal].first_life;
+    const gw_why_life *named = named_life(life, first, sighting);
+    if (named == NULL && life > first && tells_end(record, life - 1, sighting)) return life - 1;
+    if (named != NULL) life = named;
+    if (named != NULL ? sighting->time < life->last - SKEW_S : !tells_end(record, life, sighting))
+        return NULL;
     bool goes_on = life->next == 0 && life->end[0] == '\0' && alive[sighting->peer] > sighting->time;
     return goes_on ? NULL : life;
 }

@@ -134,6 +134,7 @@ static void take_start(gw_why_event *to, const json_t *event, reading *r) {
     int peer = peer_of(r->record, gw_journal_text(event, "peer"));
     take_name(r->record, peer, event, "peer_name");
     to->text = keep_text(r->record, gw_journal_text(event, "job"));
+    to->number = count_of(event, "boot");
     const char *job = gw_journal_text(event, "job_id");
     if (job != NULL) copy_text(job, journal->job, sizeof journal->job);
     if (peer == GW_WHY_NONE) return;
@@ -147,6 +148,7 @@ static void take_peer(gw_why_event *to, const json_t *event, reading *r) {
     take_address(r->record, to->peer, event);
     copy_text(gw_journal_text(event, "state"), to->word, sizeof to->word);
     to->text = keep_text(r->record, gw_journal_text(event, "evidence"));
+    to->number = count_of(event, "boot");
     to->value = amount_of(event, "silent_ms");
 }
 
@@ -347,6 +349,7 @@ static bool live(reading *r, const gw_why_event *event) {
     life->last = event->time;
     life->peer = record->journals[r->journal].peer;
     if (event->step > 0) life->step = event->step;
+    if (event->kind == GW_WHY_START) life->boot = event->number;
     if (event->kind == GW_WHY_CRASH) {
         char text[60];
         snprintf(text, sizeof text, "crashed with signal %d", event->number < 128 ? (int)event->number : 0);

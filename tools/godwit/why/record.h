@@ -29,8 +29,9 @@ enum {
 typedef enum gw_why_kind {
     GW_WHY_LIFE =
         1,        /* word: how the life before ended ("" where there was none), text, value: when it ended */
-    GW_WHY_START, /* text: the job */
-    GW_WHY_PEER,  /* peer; word: its state, text: the evidence, value: ms for which it was silent */
+    GW_WHY_START, /* text: the job, number: the boot count */
+    GW_WHY_PEER,  /* peer; word: its state, text: the evidence, value: ms for which it was silent,
+                       number: the boot count */
     GW_WHY_VIEW,  /* peer: the leader; text: the cause; number: members, value: ms that it took */
     GW_WHY_RECOVERED,  /* value: ms between two steps, usual: a usual step's; number: views between them */
     GW_WHY_REPAIR,     /* number: shards dealt again; text: the cause */
@@ -91,6 +92,7 @@ typedef struct gw_why_life {
     char outcome[GW_WHY_WORD]; /* of "done" */
     const char *text;          /* the words of the end; never NULL */
     uint64_t step;             /* the last that it told of */
+    uint64_t boot;             /* its number among the lives of the peer; 0: not known */
 } gw_why_life;
 
 typedef struct gw_why_journal {

@@ -49,6 +49,16 @@ static gw_finding *add_row(const row *events, const char *kind, gw_findings *fin
     return finding;
 }
 
+static bool has_words(const gw_why_event *event, const char *const *words, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (strstr(event->text, words[i]) != NULL) return true;
+    return false;
+}
+
+static bool is_log(const gw_why_event *event) {
+    return event->kind == GW_WHY_WARNING || event->kind == GW_WHY_ERROR;
+}
+
 static const char *times(uint64_t count, char text[32]) {
     if (count == 1)
         snprintf(text, 32, "once");
@@ -93,9 +103,12 @@ void gw_why_stalls(const gw_why_record *record, gw_findings *findings) {
 
 /* Workers. */
 
+/* One that ended while it computed a part of an update has a line in the log alone. */
 static bool is_worker(const gw_why_record *record, const gw_why_event *event) {
     (void)record;
-    return event->kind == GW_WHY_WORKER;
+    return event->kind == GW_WHY_WORKER ||
+           (is_log(event) && strstr(event->text, "of the update of step") != NULL &&
+            strstr(event->text, "it is computed again") != NULL);
 }
 
 static void tell_worker(const gw_why_record *record, const row *events, gw_findings *findings) {
@@ -104,19 +117,23 @@ static void tell_worker(const gw_why_record *record, const row *events, gw_findi
     gw_finding *finding = add_row(events, "worker", findings);
     if (finding == NULL) return;
     gw_why_called(record, first->peer, name);
-    bool killed = strcmp(first->word, "killed") == 0, starved = strcmp(first->word, "starved") == 0;
-    snprintf(finding->text, sizeof finding->text,
-             "A worker process of %s ended %s (%s), first at shard %llu of step %llu%s%.200s%s", name,
-             times(events->count, count), first->word, (unsigned long long)first->number,
-             (unsigned long long)first->step, first->text[0] != '\0' ? ": " : "", first->text,
-             first->text[0] != '\0' ? "" : ".");
+    bool killed = strcmp(first->word, "killed") == 0 || strstr(first->text, "signal 9") != NULL;
+    bool starved = strcmp(first->word, "starved") == 0;
+    if (first->kind == GW_WHY_WORKER)
+        snprintf(finding->text, sizeof finding->text,
+                 "A worker process of %s ended %s (%s), first at shard %llu of step %llu%s%.200s.", name,
+                 times(events->count, count), first->word, (unsigned long long)first->number,
+                 (unsigned long long)first->step, first->text[0] != '\0' ? ": " : "", first->text);
+    else
+        snprintf(finding->text, sizeof finding->text,
+                 "A worker process of %s ended %s, first at an update: %.300s.", name,
+                 times(events->count, count), first->text);
     snprintf(finding->evidence, sizeof finding->evidence,
-             "The peer computed each of the shards again with another process.");
+             "The peer computed again what each of them was at, with another process.");
     snprintf(finding->advice, sizeof finding->advice, "%s",
-             killed ? "Ask who kills processes on that node; the job itself has done nothing wrong."
-             : starved
-                 ? "Give the node more memory, or start the peer there with fewer --workers."
-                 : "Look at what the worker wrote to the log; run the same step alone to see it again.");
+             starved  ? "Give the node more memory, or start the peer there with fewer --workers."
+             : killed ? "Ask who kills processes on that node; the job itself has done nothing wrong."
+                      : "Look at what the worker wrote to the log; run the same step alone to see it again.");
 }
 
 void gw_why_workers(const gw_why_record *record, gw_findings *findings) {
@@ -167,16 +184,6 @@ void gw_why_slow(const gw_why_record *record, gw_findings *findings) {
 }
 
 /* Wrong bits. */
-
-static bool has_words(const gw_why_event *event, const char *const *words, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        if (strstr(event->text, words[i]) != NULL) return true;
-    return false;
-}
-
-static bool is_log(const gw_why_event *event) {
-    return event->kind == GW_WHY_WARNING || event->kind == GW_WHY_ERROR;
-}
 
 static bool is_corruption(const gw_why_record *record, const gw_why_event *event) {
     static const char *const words[] = {"hash differs", "hash of the chunk differs", ".damaged", "is damaged",

@@ -12,11 +12,10 @@ static void *zeros(size_t count, size_t size) {
 
 sim_judges *sim_judges_open(sim_cluster *c) {
     static const sim_observer *const observers[] = {
-        &sim_lineage_observer, &sim_changes_observer, &sim_corruption_observer,
-        &sim_sums_observer,    &sim_shown_observer,   &sim_claimed_lineage_observer,
-        &sim_kept_observer,    &sim_best_observer,    &sim_bad_observer,
-        &sim_names_observer,   &sim_views_observer,   &sim_poison_observer,
-        &sim_deals_observer,   &sim_ends_observer,    &sim_final_observer};
+        &sim_lineage_observer, &sim_changes_observer,         &sim_corruption_observer,  &sim_sums_observer,
+        &sim_shown_observer,   &sim_claimed_lineage_observer, &sim_kept_observer,        &sim_best_observer,
+        &sim_bad_observer,     &sim_names_observer,           &sim_told_deaths_observer, &sim_views_observer,
+        &sim_poison_observer,  &sim_deals_observer,           &sim_ends_observer,        &sim_final_observer};
     sim_judges *j = zeros(1, sizeof *j);
     size_t steps = c->options->steps + 1u;
     j->c = c;

@@ -14,6 +14,7 @@
  * - best.c: all peers agree on the best evaluated state, and its checkpoint stays.
  * - bad.c: elements that are not finite are reported correctly, and their step is skipped or ends the job.
  * - names.c: what a peer is called by others is the name of that life of it.
+ * - told_deaths.c: a life that is told to be proven to have ended does not run.
  * - views.c: views for newcomers do not follow one another without end.
  * - poison.c: a shard is named poison only after enough lives have died at it.
  * - deals.c: all members of a view deal a step alike.
@@ -257,8 +258,8 @@ void sim_check_all_stop(sim_judges *j);
 /* The observers that the judges register, in the order of the list above. */
 extern const sim_observer sim_lineage_observer, sim_changes_observer, sim_corruption_observer,
     sim_sums_observer, sim_shown_observer, sim_claimed_lineage_observer, sim_kept_observer, sim_best_observer,
-    sim_bad_observer, sim_names_observer, sim_views_observer, sim_poison_observer, sim_deals_observer,
-    sim_ends_observer, sim_final_observer;
+    sim_bad_observer, sim_names_observer, sim_told_deaths_observer, sim_views_observer, sim_poison_observer,
+    sim_deals_observer, sim_ends_observer, sim_final_observer;
 
 /* lineage.c */
 /* returns NULL where no view has made the state */

@@ -290,6 +290,9 @@ static void note(sim_cluster *c, sim_peer *p, const gw_action *action) {
         sim_trace(c, "peer %u VIEW %" PRIu64 " of %u: %s", p->number, action->notice.view.installed->epoch,
                   action->notice.view.installed->count, action->notice.text);
         break;
+    case GW_NOTICE_PEER_DEAD:
+        SIM_NOTIFY(c, death_told, p, action);
+        break;
     case GW_NOTICE_REPAIR:
         c->result->repairs++;
         break;

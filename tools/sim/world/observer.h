@@ -67,6 +67,7 @@ typedef struct sim_observer {
      * any more. */
     void (*message_sent)(void *context, sim_peer *p, const sim_peer *to, const uint8_t *bytes, size_t length);
     void (*message_arrives)(void *context, sim_peer *p, const sim_peer *from, uint8_t kind);
+    void (*death_told)(void *context, sim_peer *p, const gw_action *notice); /* GW_NOTICE_PEER_DEAD */
     void (*logged)(void *context, sim_peer *p, const char *text);
 
     /* Sums. */
