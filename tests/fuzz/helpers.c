@@ -29,6 +29,8 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_leftovers,
     &fuzz_options,
     &fuzz_series,
+    &fuzz_receipts,
+    &fuzz_words,
     &fuzz_why,
     &fuzz_card,
     &fuzz_http,

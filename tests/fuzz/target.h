@@ -56,6 +56,8 @@ extern const fuzz_target fuzz_rings;
 extern const fuzz_target fuzz_brain;
 /* disk.c */
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
+/* receipts.c */
+extern const fuzz_target fuzz_receipts, fuzz_words;
 /* options.c */
 extern const fuzz_target fuzz_options;
 /* Whether the target `options` tries this option of `godwit run` with that job. */

@@ -131,6 +131,8 @@ ENDURES(metrics)
 ENDURES(events)
 ENDURES(keys)
 ENDURES(energy)
+ENDURES(receipts)
+ENDURES(words)
 ENDURES(gossip)
 ENDURES(packet)
 ENDURES(handshake)
@@ -186,7 +188,7 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 46);
+    cr_assert_eq(count, 48);
 }
 
 /* Every option that --help names is tried. */

@@ -45,27 +45,6 @@ char *gw_command_line_text(char *const *whole) {
     return text;
 }
 
-/* Reads the next word of *line to `to`, terminated. Returns the end of what was written; NULL where the word is
- * none that gw_command_line_text writes. */
-static char *read_word(const char **line, char *to) {
-    const char *at = *line;
-    bool quoted = false;
-    for (; *at != '\0' && (quoted || *at != ' '); at++) {
-        if (*at == '\'')
-            quoted = !quoted;
-        else if (!quoted && at[0] == '\\' && at[1] == '\'')
-            *to++ = *++at;
-        else if (quoted || strchr("\\\"$`*?[]{}()<>|&;!#~\n\t", *at) == NULL)
-            *to++ = *at;
-        else
-            return NULL;
-    }
-    if (quoted || at == *line) return NULL;
-    *to++ = '\0';
-    *line = at + (*at == ' ');
-    return to;
-}
-
 char **gw_command_line_words(const char *line, const char **folder, int *count) {
     size_t most = 1;
     for (const char *at = line; *at != '\0'; at++) most += *at == ' ';
@@ -78,13 +57,13 @@ char **gw_command_line_words(const char *line, const char **folder, int *count) 
     if (strncmp(line, "cd ", 3) == 0) {
         line += 3;
         *folder = next;
-        next = read_word(&line, next);
+        next = gw_shell_read_word(&line, next);
         good = next != NULL && strncmp(line, "&& ", 3) == 0;
         line += good ? 3 : 0;
     }
     while (good && *line != '\0') {
         words[(*count)++] = next;
-        next = read_word(&line, next);
+        next = gw_shell_read_word(&line, next);
         good = next != NULL;
     }
     if (good && *count > 0) return words;

@@ -94,7 +94,9 @@ static void put_header(const char *mark, const gw_hash *job, uint64_t first, uin
 static bool get_header(const uint8_t header[HEADER], const char *mark, const gw_hash *job, uint64_t *first) {
     gw_reader r = gw_reader_on(header + MARK + sizeof job->bytes, 8);
     *first = gw_get_u64(&r);
-    return memcmp(header, mark, MARK) == 0 && memcmp(header + MARK, job->bytes, sizeof job->bytes) == 0;
+    bool receipts = mark == receipts_mark; /* steps count from 1; parts have no first one */
+    return *first <= UINT64_MAX - GW_RECEIPTS_STEPS && (*first > 0) == receipts &&
+           memcmp(header, mark, MARK) == 0 && memcmp(header + MARK, job->bytes, sizeof job->bytes) == 0;
 }
 
 /* Writing: on the helper's thread, but for the opening. */
@@ -476,7 +478,6 @@ static bool read_receipts(int fd, uint64_t first_here, uint64_t bytes, uint64_t 
     uint8_t block[AT_ONCE * GW_RECEIPT_BYTES];
     uint64_t count = (bytes - HEADER) / GW_RECEIPT_BYTES;
     if (count > GW_RECEIPTS_STEPS) count = GW_RECEIPTS_STEPS;
-    if (first_here > UINT64_MAX - GW_RECEIPTS_STEPS) return true;
     uint64_t step = first > first_here ? first : first_here, end = first_here + count;
     if (last < end - (count > 0)) end = last + 1;
     while (*more && step < end) {

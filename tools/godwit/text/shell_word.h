@@ -9,4 +9,9 @@
  * family, csh and fish read it alike, unless it has a line feed (csh). */
 void gw_shell_word(FILE *out, const char *word);
 
+/* Reads the next word of *line, which then begins at the one after it, to `to`, which has room for the rest of the
+ * line. Returns the end of what was written, behind its zero; NULL where a shell would expand something in the word,
+ * or a quote does not end. */
+char *gw_shell_read_word(const char **line, char *to);
+
 #endif
