@@ -95,13 +95,16 @@ class Chart {
     return [low, high];
   }
 
-  /* Values with the noise taken out: a mean in which older values count less and less. */
-  static smooth(values, weight) {
-    if (weight === 0) return values;
-    let sum = 0, norm = 0;
-    return values.map((value) => {
-      sum = weight * sum + (1 - weight) * value;
-      norm = weight * norm + (1 - weight);
+  /* Values with the noise taken out: a mean in which older values count less and less. `unit` steps take as much of
+   * their weight as one point of a curve of single steps. */
+  static smooth(s, weight, unit) {
+    if (weight === 0) return s.mean;
+    let sum = 0, norm = 0, before = s.begin[0];
+    return s.mean.map((value, i) => {
+      const kept = weight ** (Math.max(1, s.end[i] - before) / unit);
+      before = s.end[i];
+      sum = kept * sum + (1 - kept) * value;
+      norm = kept * norm + (1 - kept);
       return sum / norm;
     });
   }
@@ -237,7 +240,7 @@ class Chart {
     }
     g.globalAlpha = 1;
     g.lineWidth = 1.8;
-    line(Chart.smooth(s.mean, smoothing));
+    line(Chart.smooth(s, smoothing, Math.max(1, (this.geometry.to - this.geometry.from) / 400)));
     if (s.begin.length === 1 && fits(s.mean[0])) {
       g.beginPath();
       g.arc(middle(0), y(s.mean[0]), 3, 0, 7);

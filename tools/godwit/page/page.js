@@ -293,6 +293,14 @@ function describe(e) {
     case "start": return [1, "▶", "Start: job " + e.job + ", boot " + e.boot + ", " + count(e.workers, "worker")];
     case "life": return [e.last_end && e.last_end !== "ended" ? 2 : 0, "▶", "This process began" + (e.last_text ? "; the one before it " + e.last_text : "")];
     case "done": return [e.outcome === "done" || e.outcome === "left" || e.outcome === "stopped" || e.outcome === "again" ? 1 : 2, "■", "End: " + e.outcome + (e.text ? ": " + e.text : "")];
+    case "recovered": return [1, "✓", "Steps go on at step " + whole(e.step) + " after " + duration(e.gap_ms / 1000) + " (usually " + duration(e.usual_ms / 1000) + " a step)"];
+    case "worker": return [2, "✕", "A worker has ended at step " + whole(e.step) + ", shard " + whole(e.shard) + ": " + (e.text || e.end)];
+    case "slow": return e.slow ? [2, "▼", "Peer " + nameOf(e.peer, e.peer_name) + " is slow: " + number(e.speed) + " shards a second, where it usually makes " + number(e.usual)]
+      : [1, "●", "Peer " + nameOf(e.peer, e.peer_name) + " is as fast as usual again: " + number(e.speed) + " shards a second"];
+    case "pause": return [2, "▲", "This process was stopped or starved for " + duration(e.ms / 1000)];
+    case "clock": return [1, "▲", "The clock of this machine jumped by " + number(e.jump_s) + " s"];
+    case "probes": return [0, "▲", whole(e.failed) + " of " + whole(e.probes) + " probes were not answered in " + duration(e.seconds)];
+    case "disk": return e.failing ? [2, "✕", "The disk of this peer fails: checkpoints cannot be written or read here"] : [1, "●", "The disk of this peer works again, after " + duration(e.failed_ms / 1000)];
     case "listening": return [0, "›", "Serving " + e.what + " on " + e.address];
     case "storage": return [0, "▣", "Checkpoints " + e.every + ": up to " + bytes(e.most_bytes) + ", " + bytes(e.left_bytes) + " are free"];
     case "sample": return [1, "✎", "Sample at step " + whole(e.step) + ": " + (e.prompt || "") + e.text];
@@ -579,8 +587,12 @@ async function readCurves() {
     const answer = await fetch("api/series?" + query, { cache: "no-store" });
     if (answer.ok) {
       const got = await answer.json();
+      const before = curves;
       curves = {};
-      for (const [name, c] of Object.entries(got.series)) curves[name] = wholeColumns(c);
+      for (const [name, c] of Object.entries(got.series)) {
+        curves[name] = wholeColumns(c);
+        if (range === null && got.cuts === known.series.cuts && name in before) keepNewer(curves[name], before[name]);
+      }
       known.series.last = Math.max(known.series.last, got.last);
       showCurves();
     } else readCurvesSoon(2000);
@@ -591,6 +603,15 @@ async function readCurves() {
   if (readAgain) {
     readAgain = false;
     readCurvesSoon(200);
+  }
+}
+
+/* Keeps the points that the stream has brought while the answer was under way. */
+function keepNewer(have, before) {
+  const last = have.end.length > 0 ? have.end[have.end.length - 1] : 0;
+  for (let i = 0; i < before.begin.length; i++) {
+    if (before.begin[i] <= last) continue;
+    for (const column of ["begin", "end", "min", "max", "mean"]) have[column].push(before[column][i]);
   }
 }
 

@@ -249,7 +249,8 @@ uint32_t gw_levels_read(const gw_levels *levels, uint64_t from, uint64_t to, uin
     for (;; finest++) {
         s.count = 0;
         collect(levels, finest, from, to, &s);
-        if (s.count <= most) break;
+        if (s.count <= (uint64_t)most * (GW_LEVEL_STEPS / 2))
+            break; /* neighbours are joined, so that it fits */
         if (finest + 1 == GW_LEVELS || levels->level[finest + 1].ring == NULL) break;
     }
     s.join = (s.count + most - 1) / most;

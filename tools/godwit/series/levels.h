@@ -63,7 +63,8 @@ bool gw_levels_add(gw_levels *levels, uint64_t step, double value, gw_err *err);
 /* Takes away this step and all later ones. */
 void gw_levels_cut(gw_levels *levels, uint64_t step);
 /* Writes the points of the steps from `from` to `to`, in order and at most `most` of them (from 1 to
- * GW_LEVELS_POINTS), of the finest detail that is there and fits. Returns their number. */
+ * GW_LEVELS_POINTS), of the finest detail that is there and fits;
+ * neighbours are joined where that gives more points than the next level has. Returns their number. */
 uint32_t gw_levels_read(const gw_levels *levels, uint64_t from, uint64_t to, uint32_t most,
                         gw_series_point *points);
 /* The bytes of memory that the levels take. */
