@@ -260,7 +260,21 @@ class Troubled(unittest.TestCase):
         self.assertTrue(still in done.stderr.decode() or not any(still in name for name in found.traced))
 
 
-class Long(unittest.TestCase):
+class Lengths(unittest.TestCase):
+    def test_a_trace_of_a_job_that_ends_is_over(self):
+        with flock.Flock(GODWIT, [*JOB, "--steps", "100"]) as peers, tempfile.TemporaryDirectory() as folder:
+            peer = peers.add()
+            peers.wait(lambda: peer.view, LIMIT_S, "it founds a flock", watch=[peer])
+            path = pathlib.Path(folder) / "t"
+            process = begin("--dir", peer.directory, "-o", path, "--seconds", "3600")
+            told = process.stderr.read()
+            self.assertEqual(process.wait(LIMIT_S), 0, told)
+            process.stderr.close()
+            self.assertIn("was traced only until its connection ended", told)
+            self.assertNotIn("earlier build", told)
+            peers.wait_ends([peer], LIMIT_S)
+            self.assertEqual(len(Trace(path).traced), 1)
+
     def test_a_shard_that_is_longer_than_the_trace_is_in_it(self):
         job = "synthetic --workers 2 --shards 3 --shard-ms 4000 --steps 1000".split()
         with flock.Flock(GODWIT, job) as peers, tempfile.TemporaryDirectory() as folder:

@@ -37,8 +37,9 @@ struct gw_client {
     gw_timer beat;
     uint64_t began_ns; /* when the present wait began */
     uint32_t next_id;
-    bool welcomed;  /* by the peer at the other end of this connection */
-    uint8_t *heard; /* the message that ended the wait; NULL = none yet */
+    bool welcomed;     /* by the peer at the other end of this connection */
+    bool knows_traces; /* that peer has answered a request of those that tracing needs */
+    uint8_t *heard;    /* the message that ended the wait; NULL = none yet */
     size_t heard_bytes;
     gw_err why; /* why there is no connection */
 
@@ -349,9 +350,12 @@ static bool ask_only(gw_client *client, gw_service_kind kind, gw_service_answer 
     if (client->stream == NULL) return gw_fail(err, GW_E_PEER, "the connection has ended");
     if (!ask_once(client, &request, answer, &broken, err)) {
         gw_err why = *err;
-        return gw_fail(err, why.code, "%s (a peer of an earlier build ends it, as it cannot be traced)",
-                       why.text);
+        if (!client->knows_traces)
+            gw_fail(err, why.code, "%s (a peer of an earlier build ends it, as it cannot be traced)",
+                    why.text);
+        return false;
     }
+    client->knows_traces = true;
     return is_done(client, answer, err);
 }
 

@@ -26,7 +26,7 @@ typedef struct gathering {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool go, stop; /* guarded by `lock`, as is the next */
-    uint32_t connected, failed;
+    uint32_t connected, failed, ended;
     uint64_t begin_ns, end_ns;
     atomic_uint_fast64_t spans;
     atomic_bool full;
@@ -125,6 +125,9 @@ static void *tracer_main(void *context) {
         t->peer->to_ns = gw_trace_offset_apply(&t->peer->offset, t->to_ns);
     }
     gw_client_close(t->client);
+    pthread_mutex_lock(&t->of->lock);
+    t->of->ended++;
+    pthread_mutex_unlock(&t->of->lock);
     return NULL;
 }
 
@@ -164,18 +167,20 @@ static bool begin(gathering *g, uint32_t count) {
     return !signalled;
 }
 
-/* Waits until the trace is over. True: a signal has ended it. */
-static bool await_end(gathering *g) {
-    bool signalled = false;
-    for (uint64_t now_ns; !signalled && !atomic_load(&g->full) && (now_ns = gw_now_ns()) < g->end_ns;) {
-        uint64_t left_ns = g->end_ns - now_ns;
+/* Waits until the trace is over, all of so many peers have ended, or a signal comes. */
+static void await_end(gathering *g, uint32_t count) {
+    bool signalled = false, over = false;
+    while (!signalled && !over) {
+        uint64_t now_ns = gw_now_ns(), left_ns = g->end_ns > now_ns ? g->end_ns - now_ns : 0;
         signalled = await_signal(left_ns < SELDOM_NS ? left_ns : SELDOM_NS);
+        pthread_mutex_lock(&g->lock);
+        over = is_over(g) || g->ended == count;
+        pthread_mutex_unlock(&g->lock);
     }
     pthread_mutex_lock(&g->lock);
     g->stop = true;
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->lock);
-    return signalled;
 }
 
 static void name_peer(const gw_service_holder *holder, gw_traced_peer *peer) {
@@ -228,8 +233,8 @@ static bool run(gathering *g, tracer *tracers, gw_collected *collected, gw_err *
         g->stop = true;
         pthread_cond_broadcast(&g->changed);
         pthread_mutex_unlock(&g->lock);
-    } else {
-        collected->interrupted = !begin(g, count) || await_end(g);
+    } else if (begin(g, count)) {
+        await_end(g, count);
     }
     for (uint32_t i = 0; i < started; i++) pthread_join(tracers[i].thread, NULL);
     for (uint32_t i = started; i < count; i++) gw_client_close(tracers[i].client);

@@ -18,8 +18,7 @@ typedef struct gw_collect_options {
 typedef struct gw_collected {
     gw_traced_peer *peers; /* those that are alive; owned */
     uint32_t count;
-    bool full;        /* it ended since there was too much */
-    bool interrupted; /* it was ended by a signal */
+    bool full; /* it ended since there was too much */
 } gw_collected;
 
 /* Traces the flock until the time is over or SIGINT, SIGTERM or SIGHUP comes; these must be blocked. Peers
