@@ -33,10 +33,11 @@ def lacks():
     place = world.BINARY.parent / "kubernetes"
     stamp = place / VALIDATOR
     if not stamp.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True, capture_output=True)
-        pip = (place / "bin" / "pip", "--quiet", "--disable-pip-version-check", "install", VALIDATOR)
-        done = subprocess.run(pip, capture_output=True, text=True, check=False, timeout=300)
-        if done.returncode != 0:
+        pip = (place / "bin" / "pip", *"--quiet --disable-pip-version-check --timeout=10 --retries=1 install".split(), VALIDATOR)
+        try:
+            subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True, capture_output=True)
+            subprocess.run(pip, check=True, capture_output=True, timeout=300)
+        except (OSError, subprocess.SubprocessError):
             return f"{VALIDATOR} cannot be had from PyPI"
         stamp.touch()
     sys.path += map(str, place.glob("lib/python*/site-packages"))
