@@ -20,7 +20,6 @@ sys.path.insert(0, str(world.HERE.parent / "lab"))
 import tap  # noqa: E402
 
 FOLDER = world.TREE / "tools" / "ansible"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "godwit" / "places"
 PACKAGES = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "python3-apt", "xz-utils",
             "libopenblas0-serial", "libopenblas0", "libsodium23", "libmicrohttpd12", "zlib1g",
             "libzstd1", "libjansson4", "libpcre2-8-0", "libutf8proc2")  # fmt: skip
@@ -35,20 +34,6 @@ def missing():
         if shutil.which(program) is None:
             return f"there is no {program}"
     return world.missing()
-
-
-def debian():
-    """The tar ball of a Debian with systemd, sshd and the program's libraries, which is made once."""
-    path = CACHE / "bookworm-hosts.tar"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}.tar")
-        command = ("mmdebstrap", "--quiet", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", new)
-        done = subprocess.run([*command, "http://deb.debian.org/debian"], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise unittest.SkipTest(f"Debian's packages cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
-        new.rename(path)
-    return path
 
 
 class Host:
@@ -124,7 +109,7 @@ class Host:
 class Flock(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        archive = debian()
+        archive = world.debian(*PACKAGES)
         world.enter()
         world.call("mount", "-t", "tmpfs", "none", "/run")  # systemd-nspawn keeps notes there
         cls.root = pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory(prefix="godwit-ansible-")))

@@ -15,7 +15,6 @@ sys.path.insert(0, str(world.HERE.parent / "lab"))
 import tap  # noqa: E402
 
 DOCKERFILE = world.TREE / "tools" / "container" / "Dockerfile"
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "godwit" / "places"
 WORK = ("synthetic", "--shards", "8", "--shard-ms", "10", "--workers", "1", "--steps", "60")
 
 
@@ -26,24 +25,10 @@ def missing():
     return world.missing()
 
 
-def debian():
-    """The tar ball of a small Debian, which is made once."""
-    path = CACHE / "bookworm-minbase.tar"
-    if not path.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(f".{os.getpid()}.tar")
-        done = subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "bookworm", new, "http://deb.debian.org/debian"],
-                              capture_output=True, text=True, check=False)  # fmt: skip
-        if done.returncode != 0:
-            raise unittest.SkipTest("Debian's packages cannot be had here")
-        new.rename(path)
-    return path
-
-
 class Image(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        base = debian()
+        base = world.debian()
         cls.root = pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory(prefix="godwit-image-")))
         os.environ.update(STORAGE_DRIVER="vfs", BUILDAH_ISOLATION="chroot")
         container = cls.buildah("from", "scratch").strip()

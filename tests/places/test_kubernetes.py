@@ -16,7 +16,8 @@ import unittest
 
 import world
 
-sys.path.insert(0, str(world.HERE.parent / "lab"))
+sys.path[:0] = [str(world.HERE.parent / "lab"), str(world.HERE.parent / "tools")]
+import readers  # noqa: E402
 import tap  # noqa: E402
 
 MANIFESTS = world.TREE / "tools" / "kubernetes"
@@ -28,19 +29,15 @@ ZONE = "training.svc.cluster.local"
 
 @functools.cache
 def lacks():
-    """The reason why manifests cannot be read here, or ''. The validator, which brings the schemas, comes from PyPI once,
-    to the build folder."""
-    place = world.BINARY.parent / "kubernetes"
-    stamp = place / VALIDATOR
-    if not stamp.exists():
-        pip = (place / "bin" / "pip", *"--quiet --disable-pip-version-check --timeout=10 --retries=1 install".split(), VALIDATOR)
-        try:
-            subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True, capture_output=True)
-            subprocess.run(pip, check=True, capture_output=True, timeout=300)
-        except (OSError, subprocess.SubprocessError):
-            return f"{VALIDATOR} cannot be had from PyPI"
-        stamp.touch()
-    sys.path += map(str, place.glob("lib/python*/site-packages"))
+    """The reason why manifests cannot be read here, or ''. The validator, which brings the schemas, comes from PyPI."""
+    steps = (
+        [sys.executable, "-m", "venv", "--clear", "venv"],
+        [*"venv/bin/pip --quiet --disable-pip-version-check --timeout=10 --retries=1 install".split(), VALIDATOR],
+    )
+    folder, why = readers.make(VALIDATOR.replace("==", "-"), VALIDATOR, steps)
+    if why:
+        return why
+    sys.path += map(str, folder.glob("venv/lib/python*/site-packages"))
     return "" if importlib.util.find_spec("yaml") else "there is no PyYAML"
 
 
@@ -52,7 +49,9 @@ def kustomize():
     return None
 
 
+@functools.cache
 def build(folder):
+    """The documents that kustomize makes of a folder, by their kinds."""
     import yaml
 
     text = world.call(*kustomize(), folder)
@@ -60,14 +59,15 @@ def build(folder):
 
 
 class Copy(unittest.TestCase):
-    """Each test has the manifests in a folder of its own, with a key."""
+    """The manifests in a folder of their own, with a key."""
 
-    def setUp(self):
+    @classmethod
+    def setUpClass(cls):
         if lacks():
-            self.skipTest(lacks())
-        self.folder = world.scratch(self) / "kubernetes"
-        shutil.copytree(MANIFESTS, self.folder)
-        world.call(world.BINARY, "keygen", self.folder / "overlays" / "example" / "cluster.key")
+            raise unittest.SkipTest(lacks())
+        cls.folder = world.pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory())) / "kubernetes"
+        shutil.copytree(MANIFESTS, cls.folder)
+        world.call(world.BINARY, "keygen", cls.folder / "overlays" / "example" / "cluster.key")
 
     def built(self, name):
         if kustomize() is None:
@@ -85,9 +85,9 @@ class Manifests(Copy):
             for document in documents.values():
                 for version in VERSIONS:
                     kubernetes_validate.validate(document, version, strict=True)
-        document["spec"]["podselector"] = {}  # the check itself finds an unknown field
+        wrong = {**document, "spec": {**document["spec"], "podselector": {}}}  # the check itself finds an unknown field
         with self.assertRaises(kubernetes_validate.ValidationError):
-            kubernetes_validate.validate(document, VERSIONS[-1], strict=True)
+            kubernetes_validate.validate(wrong, VERSIONS[-1], strict=True)
 
     def test_each_file_is_valid_yaml_of_the_kind_that_it_patches(self):
         """Without kustomize: what an overlay's patches name is in the base."""
@@ -221,6 +221,7 @@ class Pods(Copy):
     def setUpClass(cls):
         if world.missing():
             raise unittest.SkipTest(f"no pods here: {world.missing()}")
+        super().setUpClass()
         world.enter()
         cls.names = world.Names(cls.enterClassContext(world.tempfile.TemporaryDirectory()))
         cls.system = world.System(world.pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory())) / "system")
@@ -229,7 +230,6 @@ class Pods(Copy):
         )
 
     def setUp(self):
-        super().setUp()
         self.running = {}
         self.addCleanup(lambda: [pod.kill() for pod in self.running.values()])
         work = ["run", "synthetic", "--shards=12", "--shard-ms=5", "--steps=150", "--checkpoint-every=20", "--json",

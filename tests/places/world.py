@@ -7,6 +7,7 @@ world stays behind when it ends, however it ends. This needs root, iproute2 and 
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -21,10 +22,13 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
-sys.path.insert(0, str(HERE.parent / "lab"))
+sys.path[:0] = [str(HERE.parent / "lab"), str(HERE.parent / "tools")]
+import readers  # noqa: E402
+
 BINARY = pathlib.Path(os.environ.get("GODWIT_BUILD", TREE / "build")) / "godwit"
 LIMIT_S = 60  # ends a test that hangs
 NAMESERVER = "10.77.0.1"
@@ -310,6 +314,17 @@ class System:
             mount = f"mount -t tmpfs none {self.root}/sys; mkdir -p {place}; mount -t {kind} none {place}"
             entry = ("unshare", "--cgroup", "sh", "-c", f'{mount}; exec "$@"', "sh", *entry)
         return Pod(number, entry, "; ".join(lines), {"PATH": os.environ["PATH"]})
+
+
+def debian(*packages):
+    """The tar ball of a small Debian with these packages, which is made once, into the user's cache."""
+    name = hashlib.sha256(" ".join(packages).encode()).hexdigest()[:16]
+    include = [f"--include={','.join(packages)}"] if packages else []
+    command = ["mmdebstrap", "--quiet", "--variant=minbase", *include, "bookworm", "root.tar", "http://deb.debian.org/debian"]
+    folder, why = readers.make(f"debian-{name}", "Debian", [command])
+    if why:
+        raise unittest.SkipTest(why)
+    return folder / "root.tar"
 
 
 def scratch(test):
