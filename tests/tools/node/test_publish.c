@@ -1,5 +1,6 @@
 /* The checkpoints and the speed that a peer shows, and what it costs to show that a peer died. */
 #include "scratch.h"
+#include "tools/godwit/journal/read.h"
 #include "tools/godwit/node/publish.h"
 
 #include <criterion/criterion.h>
@@ -215,5 +216,105 @@ Test(publish, the_first_step_after_joining_is_no_measure_of_speed) {
     cr_expect_float_eq(publisher->steps.ms, 100, 0.01);
     cr_expect_eq(publisher->steps.shards, 10);
     gw_history_close(others);
+    gw_history_close(publisher->of.history);
+}
+
+/* What the journal has of one event: how many, and some members of the last. */
+typedef struct kept {
+    const char *kind;
+    int count;
+    double number;
+    char evidence[20];
+} kept;
+
+static bool take(void *context, const char *line, size_t length, json_t *event) {
+    kept *k = context;
+    (void)line, (void)length;
+    if (!gw_journal_is(event, k->kind)) return true;
+    const char *evidence = gw_journal_text(event, "evidence");
+    k->count++;
+    k->number = gw_journal_number(event, strcmp(k->kind, "peer") == 0 ? "boot" : "gap_ms", -1);
+    snprintf(k->evidence, sizeof k->evidence, "%s", evidence != NULL ? evidence : "");
+    return true;
+}
+
+static kept read_kept(const char *kind) {
+    kept k = {.kind = kind};
+    gw_err err;
+    cr_assert(gw_journal_read(scratch_path("d"), take, &k, NULL, &err), "%s", err.text);
+    return k;
+}
+
+static gw_directory directory;
+
+static gw_journal *open_journal(void) {
+    gw_err err;
+    cr_assert(gw_directory_open(scratch_path("d"), &directory, &err), "%s", err.text);
+    gw_journal *journal = gw_journal_open(&directory, &err);
+    cr_assert(journal != NULL, "%s", err.text);
+    gw_events_set_journal(console.events, journal);
+    return journal;
+}
+
+static void close_journal(gw_journal *journal) {
+    gw_events_set_journal(console.events, NULL);
+    cr_assert(gw_journal_close(journal, UINT64_C(60000000000)));
+    gw_directory_close(&directory);
+}
+
+static void gone(gw_notice_kind kind, bool proven, bool replaced, bool gave_up) {
+    gw_action action = {.kind = GW_ACT_NOTICE, .notice.kind = kind, .peer = {{3}}};
+    action.notice.death.life.boot = 7;
+    action.notice.death.proven = action.notice.death.ended = proven;
+    action.notice.death.replaced = replaced;
+    action.notice.death.gave_up = gave_up;
+    gw_publish_notice(publisher, &action);
+}
+
+Test(publish, the_journal_says_how_it_is_known_that_a_peer_is_gone) {
+    static const struct {
+        gw_notice_kind kind;
+        bool proven, replaced, gave_up;
+        const char *evidence;
+    } cases[] = {{GW_NOTICE_PEER_DEAD, true, false, false, "refused"},
+                 {GW_NOTICE_PEER_DEAD, true, true, false, "restarted"},
+                 {GW_NOTICE_PEER_DEAD, false, false, false, "silent"},
+                 {GW_NOTICE_PEER_LEFT, false, false, true, "gave-up"},
+                 {GW_NOTICE_PEER_LEFT, false, false, false, "left"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gw_journal *journal = open_journal();
+        gone(cases[i].kind, cases[i].proven, cases[i].replaced, cases[i].gave_up);
+        close_journal(journal);
+        kept k = read_kept("peer");
+        cr_expect_eq(k.count, (int)i + 1);
+        cr_expect_str_eq(k.evidence, cases[i].evidence);
+        cr_expect_eq(k.number, 7);
+    }
+}
+
+/* The pause that views make is told with the first step behind them, once, and not what is between views. */
+Test(publish, the_pause_of_the_steps_behind_views_is_told) {
+    static const gw_job_type type = {.name = "test", .shards = ten_shards};
+    const gw_run_options options = {.job = &type};
+    gw_node_job job = {.options = &options, .steps = 1000};
+    gw_err err;
+    publisher->of.job = &job;
+    publisher->of.options = &options;
+    publisher->soon = true;
+    publisher->of.history = gw_history_open(&err);
+    cr_assert_not_null(publisher->of.history);
+    gw_journal *journal = open_journal();
+    for (uint64_t step = 0; step < 5; step++) commit(step, 100);
+    close_journal(journal);
+    cr_expect_eq(read_kept("recovered").count, 0);
+    journal = open_journal();
+    publisher->recovery.views = 2;
+    publisher->recovery.since_ns = publisher->steps.last_ns;
+    commit(5, 3000);
+    commit(6, 100);
+    close_journal(journal);
+    kept k = read_kept("recovered");
+    cr_expect_eq(k.count, 1);
+    cr_expect_float_eq(k.number, 3000, 1, "%f", k.number);
     gw_history_close(publisher->of.history);
 }

@@ -12,6 +12,8 @@
 #define SKEW_S 1.0
 /* News of an end may come so much after the next life has begun. */
 #define LATE_S 3.0
+/* A peer that stood still is missed while it does, and misses others a moment after it. */
+#define AFTER_S 0.5
 
 /* One peer's news that another one is gone. */
 static bool is_sighting(const gw_why_record *record, const gw_why_event *event) {
@@ -94,6 +96,7 @@ static const gw_why_life *ended_life(const gw_why_record *record, const double *
 typedef struct sightings {
     gw_why_set by;
     double first, last; /* 0: nobody saw it */
+    double proof;       /* when somebody first knew more than that it did not answer; 0: nobody did */
     bool refused, silent, restarted, gave_up, left;
     double silent_s; /* the longest silence */
 } sightings;
@@ -102,6 +105,8 @@ static void see(sightings *all, const gw_why_record *record, const gw_why_event 
     gw_why_set_add(&all->by, record->journals[event->journal].peer);
     if (all->first == 0 || event->time < all->first) all->first = event->time;
     if (event->time > all->last) all->last = event->time;
+    bool proof = word_is(event->word, "dead") || word_is(event->word, "left");
+    if (proof && all->proof == 0) all->proof = event->time;
     all->refused |= word_is(event->text, "refused");
     all->silent |= word_is(event->text, "silent") || word_is(event->word, "unreachable");
     all->restarted |= word_is(event->text, "restarted");
@@ -350,6 +355,8 @@ static void tell_unknown(const gw_why_record *record, int peer, const sightings 
                                                        : "unreachable",
                                           seen->first, seen->last);
     if (finding == NULL) return;
+    /* It may have been out of reach before. */
+    if (died && seen->proof > seen->first) finding->from = seen->proof;
     gw_why_set_add(&finding->peers, peer);
     write_unknown(record, peer, seen, finding);
     write_evidence(record, seen, finding);
@@ -409,7 +416,7 @@ static bool stood_still(const looking *l, int journal, double time) {
     for (size_t i = 0; i < l->pause_count; i++) {
         const gw_why_event *event = l->pauses[i];
         if (event->journal == journal && time >= event->time - event->usual * 1e-3 - SKEW_S &&
-            time <= event->time + LATE_S)
+            time <= event->time + AFTER_S)
             return true;
     }
     return false;
