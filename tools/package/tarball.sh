@@ -19,7 +19,7 @@ name=godwit-$version
 folder=$work/$name
 libraries=$folder/lib/godwit
 
-old=(libc6-dev libsodium-dev libmicrohttpd-dev libzstd-dev libgfortran5 libibverbs-dev librdmacm-dev)
+old=(libc6-dev libsodium-dev libmicrohttpd-dev libzstd-dev libncurses-dev libgfortran5 libibverbs-dev librdmacm-dev)
 own=(libopenblas0-serial libopenblas-serial-dev libpcre2-8-0 libpcre2-dev libutf8proc2 libutf8proc-dev libjansson4
     libjansson-dev zlib1g zlib1g-dev)
 # Every system has these. Those of glibc have to be its own; what is loaded while the program runs may need a later libgcc.

@@ -263,12 +263,12 @@ static ssize_t read_stream(void *context, uint64_t position, char *bytes, size_t
     (void)position;
     stream *s = context;
     gw_streams *all = s->all;
-    ssize_t count = 0;
+    ssize_t count = 0; /* the constants below are unsigned in libmicrohttpd before 0.9.74 */
     pthread_mutex_lock(&all->lock);
     if (all->stopped) {
-        count = MHD_CONTENT_READER_END_OF_STREAM;
+        count = (ssize_t)MHD_CONTENT_READER_END_OF_STREAM;
     } else if (s->now == NULL && !take_next(s)) {
-        count = MHD_CONTENT_READER_END_WITH_ERROR;
+        count = (ssize_t)MHD_CONTENT_READER_END_WITH_ERROR;
     } else if (s->now == NULL) {
         s->sleeps = true;
         MHD_suspend_connection(s->connection);
