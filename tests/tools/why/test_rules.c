@@ -337,6 +337,19 @@ Test(why, restarts_in_a_row_are_a_loop) {
     done();
 }
 
+Test(why, patterns_are_told_however_much_has_happened) {
+    made_flock(2);
+    for (int i = 0; i < 6000; i++) {
+        made_news(1, 100 + 30 * i, 2, "dead", "refused");
+        made_news(1, 110 + 30 * i, 2, "alive", "");
+    }
+    for (int i = 0; i < 15000; i++) made_event(1, 200000 + 100 * i, "pause", "\"ms\":2000,\"over_ms\":2000");
+    for (int i = 1; i <= 5; i++) made_life(1, 2000000 + 20 * i, "gave-up", "ended itself: no room");
+    look(1, NULL);
+    cr_expect_not_null(find("restarts"), "%zu findings", findings.count);
+    done();
+}
+
 Test(why, rare_restarts_are_no_loop) {
     made_flock(1);
     for (int i = 1; i <= 5; i++) made_life(1, 4000 * i, "killed", "was killed");

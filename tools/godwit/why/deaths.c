@@ -279,6 +279,9 @@ static int by_time(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
+/* So many of the last deaths are told: each costs a look at the events behind it. */
+enum { DEATHS = 5000 };
+
 static void tell_known(const gw_why_record *record, gw_findings *findings) {
     death *deaths = calloc(record->life_count + 1, sizeof *deaths);
     sightings *ends = see_ends(record);
@@ -287,7 +290,7 @@ static void tell_known(const gw_why_record *record, gw_findings *findings) {
          i++)
         count += find_death(&record->lives[i], &ends[i], &deaths[count]);
     if (count > 0) qsort(deaths, count, sizeof *deaths, by_time);
-    for (size_t i = 0; i < count;) {
+    for (size_t i = count > DEATHS ? count - DEATHS : 0; i < count;) {
         size_t together = one_event(record, deaths, count, i);
         if (together > 1)
             tell_all(record, deaths + i, together, findings);

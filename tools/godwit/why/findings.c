@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-gw_finding *gw_findings_add(gw_findings *findings, const char *kind, double from, double to) {
-    if (findings->count == GW_FINDINGS_MOST) return NULL;
+static gw_finding *add(gw_findings *findings, size_t most, const char *kind, double from, double to) {
+    if (findings->count >= most) return NULL;
     if (findings->count == findings->capacity) {
         size_t more = findings->capacity == 0 ? 32 : 2 * findings->capacity;
         gw_finding *grown = realloc(findings->list, more * sizeof *grown);
@@ -17,6 +17,16 @@ gw_finding *gw_findings_add(gw_findings *findings, const char *kind, double from
     finding->kind = kind;
     finding->from = from;
     finding->to = to > from ? to : from;
+    return finding;
+}
+
+gw_finding *gw_findings_add(gw_findings *findings, const char *kind, double from, double to) {
+    return add(findings, GW_FINDINGS_EVENTS, kind, from, to);
+}
+
+gw_finding *gw_findings_add_pattern(gw_findings *findings, const char *kind, double from, double to) {
+    gw_finding *finding = add(findings, GW_FINDINGS_MOST, kind, from, to);
+    if (finding != NULL) finding->pattern = true;
     return finding;
 }
 

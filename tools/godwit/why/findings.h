@@ -31,11 +31,14 @@ typedef struct gw_findings {
     size_t count, capacity;
 } gw_findings;
 
-/* The most findings: of a journal that has more, the rules stop adding. */
-enum { GW_FINDINGS_MOST = 5000 };
+/* The most findings, and how many of them there may be before the first pattern: of journals that have more, the rules
+ * stop adding. */
+enum { GW_FINDINGS_MOST = 20000, GW_FINDINGS_EVENTS = 19000 };
 
 /* Adds a finding of a kind, whose text is still empty. NULL: there are too many, or memory runs out. */
 gw_finding *gw_findings_add(gw_findings *findings, const char *kind, double from, double to);
+/* The same for a pattern. */
+gw_finding *gw_findings_add_pattern(gw_findings *findings, const char *kind, double from, double to);
 void gw_findings_free(gw_findings *findings);
 
 /* Applies all rules to a record: what happened in the order of time, and then the patterns. */

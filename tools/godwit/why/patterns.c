@@ -10,10 +10,8 @@
 #include <time.h>
 
 static gw_finding *add_pattern(gw_findings *findings, const char *kind, int peer, double from, double to) {
-    gw_finding *finding = gw_findings_add(findings, kind, from, to);
-    if (finding == NULL) return NULL;
-    finding->pattern = true;
-    gw_why_set_add(&finding->peers, peer);
+    gw_finding *finding = gw_findings_add_pattern(findings, kind, from, to);
+    if (finding != NULL) gw_why_set_add(&finding->peers, peer);
     return finding;
 }
 
