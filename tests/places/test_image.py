@@ -30,7 +30,7 @@ class Image(unittest.TestCase):
     def setUpClass(cls):
         base = world.debian()
         cls.root = pathlib.Path(cls.enterClassContext(world.tempfile.TemporaryDirectory(prefix="godwit-image-")))
-        os.environ.update(STORAGE_DRIVER="vfs", BUILDAH_ISOLATION="chroot")
+        os.environ["BUILDAH_ISOLATION"] = "chroot"
         container = cls.buildah("from", "scratch").strip()
         cls.buildah("add", container, base, "/")
         cls.buildah("config", "--cmd", "/bin/sh", container)
@@ -49,15 +49,17 @@ class Image(unittest.TestCase):
         cls.image = json.loads(cls.buildah("inspect", "--type", "image", "localhost/godwit"))["OCIv1"]
         cls.base = json.loads(cls.buildah("inspect", "--type", "image", "localhost/debian"))["OCIv1"]
         cls.mounted = cls.root / "image"
-        shutil.copytree(cls.buildah("mount", cls.buildah("from", "localhost/godwit").strip()).strip(), cls.mounted,
-                        symlinks=True, ignore_dangling_symlinks=True)  # fmt: skip
+        container = cls.buildah("from", "localhost/godwit").strip()
+        world.call("cp", "-a", cls.buildah("mount", container).strip(), cls.mounted)  # devices as devices
+        cls.buildah("umount", container)
         world.enter()
         cls.key = cls.root / "key"
         world.call(world.BINARY, "keygen", cls.key)
 
     @classmethod
     def buildah(cls, *words):
-        return world.call("buildah", "--root", cls.root / "storage", "--runroot", cls.root / "run", *words)
+        storage = ("--root", cls.root / "storage", "--runroot", cls.root / "run", "--storage-driver", "vfs")
+        return world.call("buildah", *storage, *words)  # of vfs no mount stays
 
     def setUp(self):
         self.pods = []
