@@ -1,6 +1,7 @@
 """Prometheus itself judges the metrics of running peers, the alert rules and every expression of Grafana's board; when a
 peer is killed, the alerts of the rules fire."""
 
+import http
 import http.server
 import json
 import os
@@ -145,6 +146,8 @@ class Prometheus:
         try:
             _, text = get(f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(query)}")
         except urllib.error.HTTPError as error:
+            if error.code == http.HTTPStatus.SERVICE_UNAVAILABLE:
+                raise OSError("it listens, and is not ready yet") from error
             raise AssertionError(f"{query}: {error.read().decode()}") from error
         return json.loads(text)["data"]
 
