@@ -883,7 +883,7 @@ Test(control, answers_and_cleans_up) {
 
 Test(control, a_request_too_long_gets_no_answer_and_harms_nobody) {
     gw_err err;
-    char dir[400], longer[200];
+    char dir[400], longer[600];
     deep_folder(dir);
     gw_board *board = gw_board_open(&err);
     _Atomic int stops = 0;
