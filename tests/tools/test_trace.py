@@ -231,7 +231,9 @@ class Troubled(unittest.TestCase):
         self.flock.wait_step(self.flock.step() + 150, LIMIT_S)  # a second or more, in which it is asked ten times
         moment = self.peers[2].kill()
         self.flock.first_step_after(moment, LIMIT_S, members=2)
-        self.flock.wait_step(self.flock.step() + 10, LIMIT_S)
+        newcomer = self.flock.add()
+        self.flock.wait(lambda: newcomer.view, LIMIT_S, "it joins", watch=[newcomer])
+        self.flock.wait_step(self.flock.step() + 300, LIMIT_S)  # some seconds, in which it is looked for
         process.send_signal(signal.SIGINT)
         told = process.stderr.read()
         self.assertEqual(process.wait(LIMIT_S), 0, told)
@@ -240,6 +242,7 @@ class Troubled(unittest.TestCase):
         found = Trace(self.path)
         killed = found.peer(self.peers[2])
         self.assertIn("ended early", found.traced[killed].notes)
+        self.assertGreater(found.traced[found.peer(newcomer)].begin, found.traced[killed].end)
         self.assertTrue(any(one.peer == killed and one.category == "compute" for one in found.spans))
         for peer in self.peers[:2]:
             name = found.peer(peer)

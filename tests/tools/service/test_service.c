@@ -472,10 +472,10 @@ Test(service, a_client_learns_the_members_and_the_clock) {
     cr_assert(gw_client_time(client, &round, &err), "%s", err.text);
     cr_assert(before_ns <= round.sent_ns && round.sent_ns <= round.peer_received_ns &&
               round.peer_received_ns <= round.peer_sent_ns && round.peer_sent_ns <= round.received_ns);
-    gw_client *again = gw_client_dial_member(&members, 0, key, "test", &err);
+    gw_client *again = gw_client_dial_member(&members.list[0], &members.cluster, key, "test", &err);
     cr_assert_not_null(again, "%s", err.text);
     gw_client_close(again);
-    cr_assert_null(gw_client_dial_member(&members, 0, NULL, "test", &err));
+    cr_assert_null(gw_client_dial_member(&members.list[0], &members.cluster, NULL, "test", &err));
     gw_members_free(&members);
     gw_client_close(client);
     service_rig_close(&rig);

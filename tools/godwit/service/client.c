@@ -581,15 +581,14 @@ void gw_members_free(gw_members *members) {
     *members = (gw_members){0};
 }
 
-gw_client *gw_client_dial_member(const gw_members *members, uint32_t member, const char *key_file,
-                                 const char *program, gw_err *err) {
+gw_client *gw_client_dial_member(const gw_service_holder *member, const gw_hash *cluster,
+                                 const char *key_file, const char *program, gw_err *err) {
     char who[GW_HOLDER_TEXT];
-    const gw_service_holder *holder = &members->list[member];
     gw_client *client = make(program, err);
     if (client == NULL) return NULL;
-    snprintf(client->name, sizeof client->name, "%s", gw_holder_text(holder, who));
-    client->local.cluster = members->cluster;
-    client->addrs[client->addr_count++] = holder->addr;
+    snprintf(client->name, sizeof client->name, "%s", gw_holder_text(member, who));
+    client->local.cluster = *cluster;
+    client->addrs[client->addr_count++] = member->addr;
     if (load_key(client, key_file, err) && connect_anywhere(client, err)) return client;
     gw_client_close(client);
     return NULL;

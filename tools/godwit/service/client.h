@@ -72,10 +72,10 @@ typedef struct gw_members {
 bool gw_client_members(gw_client *client, gw_members *members, gw_err *err);
 void gw_members_free(gw_members *members);
 
-/* Connects to a member as gw_client_dial does, by what gw_client_members has told. `key_file` NULL: the flock
- * has no key. The name is copied. */
-gw_client *gw_client_dial_member(const gw_members *members, uint32_t member, const char *key_file,
-                                 const char *program, gw_err *err);
+/* Connects to a member of a cluster as gw_client_dial does, by what gw_client_members has told of both.
+ * `key_file` NULL: the flock has no key. The name is copied. */
+gw_client *gw_client_dial_member(const gw_service_holder *member, const gw_hash *cluster,
+                                 const char *key_file, const char *program, gw_err *err);
 
 /* Asks for the peer's clock. */
 bool gw_client_time(gw_client *client, gw_trace_round *round, gw_err *err);

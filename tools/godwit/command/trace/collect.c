@@ -17,12 +17,19 @@
 /* The time between two fetches, from a peer that has much to tell and from others. */
 #define OFTEN_NS  UINT64_C(15000000)
 #define SELDOM_NS UINT64_C(100000000)
+/* The time between two looks for peers that have joined. */
+#define LOOK_NS UINT64_C(1000000000)
 enum { ROUNDS = 8, MUCH = 8000, LAST_BATCHES = 64 };
+
+typedef struct tracer tracer;
 
 /* What the threads share. */
 typedef struct gathering {
     const gw_collect_options *options;
-    const gw_members *members;
+    gw_hash cluster;
+    gw_collected *collected; /* This and the next two are the main thread's. */
+    tracer *tracers;         /* of collected->peers; there is room for GW_SERVICE_PEERS of both */
+    gw_client *scout;        /* by which newcomers are found; NULL: they are not */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool go, stop; /* guarded by `lock`, as is the next */
@@ -32,14 +39,14 @@ typedef struct gathering {
     atomic_bool full;
 } gathering;
 
-typedef struct tracer {
+struct tracer {
     gathering *of;
     gw_traced_peer *peer;
-    uint32_t member;
+    gw_service_holder member;
     gw_client *client; /* NULL: not connected yet */
     pthread_t thread;
     uint64_t from_ns, to_ns; /* by the peer's clock */
-} tracer;
+};
 
 /* Notes how far the peer's clock is off. */
 static bool measure(tracer *t, uint32_t rounds, bool late, gw_err *err) {
@@ -94,8 +101,8 @@ static void await_go(gathering *g, bool connected) {
 static bool connect(tracer *t, gw_err *err) {
     const gw_collect_options *options = t->of->options;
     if (t->client == NULL)
-        t->client =
-            gw_client_dial_member(t->of->members, t->member, options->place.key_file, options->program, err);
+        t->client = gw_client_dial_member(&t->member, &t->of->cluster, options->place.key_file,
+                                          options->program, err);
     return t->client != NULL && measure(t, ROUNDS, false, err);
 }
 
@@ -167,22 +174,6 @@ static bool begin(gathering *g, uint32_t count) {
     return !signalled;
 }
 
-/* Waits until the trace is over, all of so many peers have ended, or a signal comes. */
-static void await_end(gathering *g, uint32_t count) {
-    bool signalled = false, over = false;
-    while (!signalled && !over) {
-        uint64_t now_ns = gw_now_ns(), left_ns = g->end_ns > now_ns ? g->end_ns - now_ns : 0;
-        signalled = await_signal(left_ns < SELDOM_NS ? left_ns : SELDOM_NS);
-        pthread_mutex_lock(&g->lock);
-        over = is_over(g) || g->ended == count;
-        pthread_mutex_unlock(&g->lock);
-    }
-    pthread_mutex_lock(&g->lock);
-    g->stop = true;
-    pthread_cond_broadcast(&g->changed);
-    pthread_mutex_unlock(&g->lock);
-}
-
 static void name_peer(const gw_service_holder *holder, gw_traced_peer *peer) {
     char id[GW_SHORT_TEXT];
     peer->id = holder->id;
@@ -193,51 +184,100 @@ static void name_peer(const gw_service_holder *holder, gw_traced_peer *peer) {
         snprintf(peer->name, sizeof peer->name, "%s", id);
 }
 
-/* Lists the peers that are to be traced. `first` is the client of the first of them. */
-static uint32_t list_peers(gathering *g, gw_client *first, tracer *tracers, gw_traced_peer *peers) {
-    const gw_members *members = g->members;
-    const gw_collect_options *options = g->options;
-    uint32_t count = 0, shut = 0;
-    bool lacks_key = members->keyed && options->place.key_file == NULL;
-    for (uint32_t i = 0; i < members->count; i++) {
-        if (i > 0 && members->list[i].knowledge == GW_HOLDER_SILENT) continue;
-        if (i > 0 && lacks_key) {
-            shut++;
-            continue;
-        }
-        name_peer(&members->list[i], &peers[count]);
-        tracers[count] =
-            (tracer){.of = g, .peer = &peers[count], .member = i, .client = i == 0 ? first : NULL};
-        count++;
+/* Begins the thread of one more peer. The thread takes the client, which may be NULL. */
+static bool add_tracer(gathering *g, const gw_service_holder *member, gw_client *client, gw_err *err) {
+    gw_collected *collected = g->collected;
+    tracer *t = &g->tracers[collected->count];
+    gw_traced_peer *peer = &collected->peers[collected->count];
+    *t = (tracer){.of = g, .peer = peer, .member = *member, .client = client};
+    name_peer(member, peer);
+    int failure = pthread_create(&t->thread, NULL, tracer_main, t);
+    if (failure != 0) {
+        gw_client_close(client);
+        return gw_fail_thread(err, failure, "trace");
     }
-    if (shut > 0)
+    collected->count++;
+    return true;
+}
+
+static bool is_traced(const gathering *g, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < g->collected->count; i++)
+        if (gw_peer_id_equal(&g->collected->peers[i].id, id)) return true;
+    return false;
+}
+
+/* Begins the threads of the members that are alive and have none yet. `first` is the client of the first of
+ * them; NULL: it has its thread. *shut becomes the number of those that ask for a key. */
+static bool add_members(gathering *g, const gw_members *members, gw_client *first, uint32_t *shut,
+                        gw_err *err) {
+    bool lacks_key = members->keyed && g->options->place.key_file == NULL;
+    *shut = 0;
+    if (first != NULL && !add_tracer(g, &members->list[0], first, err)) return false;
+    for (uint32_t i = 1; i < members->count && g->collected->count < GW_SERVICE_PEERS; i++) {
+        const gw_service_holder *member = &members->list[i];
+        if (member->knowledge == GW_HOLDER_SILENT || is_traced(g, &member->id)) continue;
+        if (lacks_key)
+            ++*shut;
+        else if (!add_tracer(g, member, NULL, err))
+            return false;
+    }
+    return true;
+}
+
+/* Has peers that have joined meanwhile traced from here on. */
+static void add_newcomers(gathering *g) {
+    gw_members members;
+    gw_err err;
+    uint32_t shut;
+    if (g->scout == NULL) return;
+    bool good = gw_client_members(g->scout, &members, &err);
+    if (good) {
+        good = add_members(g, &members, NULL, &shut, &err);
+        gw_members_free(&members);
+    }
+    if (good) return;
+    gw_client_close(g->scout); /* that peer has ended, or has too many clients */
+    g->scout = NULL;
+}
+
+/* Waits until the trace is over, all peers have ended, or a signal comes. */
+static void await_end(gathering *g) {
+    bool signalled = false, over = false;
+    uint64_t look_ns = g->begin_ns + LOOK_NS;
+    while (!signalled && !over) {
+        uint64_t now_ns = gw_now_ns(), left_ns = g->end_ns > now_ns ? g->end_ns - now_ns : 0;
+        signalled = await_signal(left_ns < SELDOM_NS ? left_ns : SELDOM_NS);
+        if (now_ns >= look_ns) {
+            add_newcomers(g);
+            look_ns = gw_now_ns() + LOOK_NS;
+        }
+        pthread_mutex_lock(&g->lock);
+        over = is_over(g) || g->ended == g->collected->count;
+        pthread_mutex_unlock(&g->lock);
+    }
+}
+
+static void stop(gathering *g) {
+    pthread_mutex_lock(&g->lock);
+    g->stop = true;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static bool run(gathering *g, const gw_members *members, gw_client *first, gw_err *err) {
+    const gw_collect_options *options = g->options;
+    gw_collected *collected = g->collected;
+    uint32_t shut;
+    bool good = add_members(g, members, first, &shut, err);
+    if (good && shut > 0)
         fprintf(
             stderr,
             "%s: the other %u peer%s of this flock let%s in only who has its key: give --key FILE to trace "
             "them, too\n",
             options->program, shut, shut == 1 ? "" : "s", shut == 1 ? "s" : "");
-    return count;
-}
-
-static bool run(gathering *g, tracer *tracers, gw_collected *collected, gw_err *err) {
-    uint32_t count = collected->count, started = 0;
-    bool good = true;
-    for (; good && started < count; started++) {
-        int failure = pthread_create(&tracers[started].thread, NULL, tracer_main, &tracers[started]);
-        if (failure == 0) continue;
-        good = gw_fail_thread(err, failure, "trace");
-        break;
-    }
-    if (!good) {
-        pthread_mutex_lock(&g->lock);
-        g->stop = true;
-        pthread_cond_broadcast(&g->changed);
-        pthread_mutex_unlock(&g->lock);
-    } else if (begin(g, count)) {
-        await_end(g, count);
-    }
-    for (uint32_t i = 0; i < started; i++) pthread_join(tracers[i].thread, NULL);
-    for (uint32_t i = started; i < count; i++) gw_client_close(tracers[i].client);
+    if (good && begin(g, collected->count)) await_end(g);
+    stop(g);
+    for (uint32_t i = 0; i < collected->count; i++) pthread_join(g->tracers[i].thread, NULL);
     collected->full = atomic_load(&g->full);
     return good;
 }
@@ -259,32 +299,39 @@ static bool tell(const gw_collect_options *options, const gw_collected *collecte
     return traced > 0 || gw_fail(err, GW_E_PEER, "no peer has told what it did");
 }
 
+/* Connects to the peer that is asked for the others. */
+static gw_client *connect_first(const gw_collect_options *options, gw_err *err) {
+    return options->place.from != NULL ? gw_client_dial(&options->place, options->program, err)
+                                       : gw_client_open(options->dir, options->program, err);
+}
+
 bool gw_collect(const gw_collect_options *options, gw_collected *collected, gw_err *err) {
-    bool named = options->place.from != NULL;
     gw_members members;
+    gw_err unused;
     *collected = (gw_collected){.count = 0};
-    gw_client *first = named ? gw_client_dial(&options->place, options->program, err)
-                             : gw_client_open(options->dir, options->program, err);
+    gw_client *first = connect_first(options, err);
     if (first == NULL) return false;
     if (!gw_client_members(first, &members, err)) {
         gw_fail_in(err, "%s", gw_client_name(first));
         gw_client_close(first);
         return false;
     }
-    gathering g = {.options = options, .members = &members, .end_ns = UINT64_MAX};
+    gathering g = {
+        .options = options, .cluster = members.cluster, .collected = collected, .end_ns = UINT64_MAX};
     pthread_mutex_init(&g.lock, NULL);
     gw_cond_init(&g.changed);
-    tracer *tracers = calloc(members.count, sizeof *tracers);
-    collected->peers = calloc(members.count, sizeof *collected->peers);
-    bool good = tracers != NULL && collected->peers != NULL;
+    g.tracers = calloc(GW_SERVICE_PEERS, sizeof *g.tracers);
+    collected->peers = calloc(GW_SERVICE_PEERS, sizeof *collected->peers);
+    bool good = g.tracers != NULL && collected->peers != NULL;
     if (good) {
-        collected->count = list_peers(&g, first, tracers, collected->peers);
-        good = run(&g, tracers, collected, err) && tell(options, collected, err);
+        g.scout = connect_first(options, &unused);
+        good = run(&g, &members, first, err) && tell(options, collected, err);
     } else {
         gw_fail(err, GW_E_NOMEM, "out of memory");
         gw_client_close(first);
     }
-    free(tracers);
+    gw_client_close(g.scout);
+    free(g.tracers);
     gw_members_free(&members);
     pthread_cond_destroy(&g.changed);
     pthread_mutex_destroy(&g.lock);
