@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -27,6 +28,8 @@ enum { BACKLOG = 64, CONNECTIONS = 64, TIMEOUT_S = 10, MEMORY_BYTES = 32 * 1024 
 /* What a client that does not read may hold in the kernel, and how long one that is gone is waited for. */
 enum { SEND_BYTES = 64 * 1024, GONE_MS = 30000 };
 enum { ETAG = 19 /* bytes of the text */, HOST_NAME = 256 };
+/* An answer that takes more of a processor than this counts as several. */
+#define TOKEN_S 0.005
 
 /* A file of the page, as it is sent. */
 typedef struct page_file {
@@ -45,7 +48,7 @@ struct gw_http {
     char machine[HOST_NAME];
     /* The server's thread: */
     uint32_t requests_per_s; /* 0: no bound */
-    double tokens;           /* requests that may be answered now */
+    double tokens;           /* requests that may be answered now; below 0 after a large answer */
     uint64_t tokens_ns;      /* as of this time */
     bool lowered;            /* the thread's priority */
 };
@@ -227,9 +230,26 @@ static bool take_token(gw_http *http) {
     http->tokens += (double)(now - http->tokens_ns) * 1e-9 * http->requests_per_s;
     if (http->tokens_ns == 0 || http->tokens > most) http->tokens = most;
     http->tokens_ns = now;
-    if (http->tokens < 1) return false;
+    if (http->tokens <= 0) return false;
     http->tokens--;
     return true;
+}
+
+static double processor_s(void) {
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + (double)used.tv_nsec * 1e-9;
+}
+
+static enum MHD_Result serve_api(gw_http *http, struct MHD_Connection *connection, const char *path) {
+    if (strcmp(path, "/api/peers") == 0) return answer_json(connection, gw_api_peers(&http->sources));
+    if (strcmp(path, "/api/series") == 0) return answer_series(http, connection);
+    if (strcmp(path, "/api/events") == 0) return answer_lines(http, connection, gw_api_events);
+    if (strcmp(path, "/api/log") == 0) return answer_lines(http, connection, gw_api_log);
+    if (strcmp(path, "/api/stream") == 0) return answer_stream(http, connection);
+    return answer_line(connection, MHD_HTTP_NOT_FOUND,
+                       "not found; there are /, /api/state, /api/peers, /api/series, /api/events, /api/log, "
+                       "/api/stream, /metrics and /healthz");
 }
 
 static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, const char *path) {
@@ -244,16 +264,16 @@ static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, c
     if (strcmp(path, "/healthz") != 0 && !take_token(http))
         return answer_line(connection, MHD_HTTP_TOO_MANY_REQUESTS,
                            "too many requests; try again in a second");
-    if (is_any_of(path, of_snapshot)) return serve_snapshot(http, connection, path);
-    if (find_page_file(path, &index) != NULL) return answer_file(http, connection, index);
-    if (strcmp(path, "/api/peers") == 0) return answer_json(connection, gw_api_peers(&http->sources));
-    if (strcmp(path, "/api/series") == 0) return answer_series(http, connection);
-    if (strcmp(path, "/api/events") == 0) return answer_lines(http, connection, gw_api_events);
-    if (strcmp(path, "/api/log") == 0) return answer_lines(http, connection, gw_api_log);
-    if (strcmp(path, "/api/stream") == 0) return answer_stream(http, connection);
-    return answer_line(connection, MHD_HTTP_NOT_FOUND,
-                       "not found; there are /, /api/state, /api/peers, /api/series, /api/events, /api/log, "
-                       "/api/stream, /metrics and /healthz");
+    double begin = processor_s();
+    enum MHD_Result result;
+    if (is_any_of(path, of_snapshot))
+        result = serve_snapshot(http, connection, path);
+    else if (find_page_file(path, &index) != NULL)
+        result = answer_file(http, connection, index);
+    else
+        result = serve_api(http, connection, path);
+    if (strcmp(path, "/healthz") != 0) http->tokens -= (processor_s() - begin) / TOKEN_S;
+    return result;
 }
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,

@@ -34,7 +34,8 @@ typedef struct gw_http gw_http;
 int gw_http_bind(const gw_addr *addr, gw_addr *bound, gw_err *err);
 
 /* Serves on this socket, which it owns from here on, even if it fails. What the sources point to must outlive it.
- * `requests_per_s` are served in the mean, and twice as many at once; 0: no bound. Returns NULL on failure. */
+ * `requests_per_s` are served in the mean, and twice as many at once, where a request counts as several if its answer
+ * takes more than 5 ms of a processor; 0: no bound. Returns NULL on failure. */
 gw_http *gw_http_open(int fd, const gw_api_sources *sources, uint32_t requests_per_s, gw_err *err);
 void gw_http_close(gw_http *http); /* NULL is allowed */
 
