@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -69,12 +70,24 @@ class Sanitize(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("build-tsan cannot be configured", warned)
 
-    def test_what_is_no_argument_of_wheel_is_a_mistake(self):
-        for words, named in ((["--gpus"], "--gpus"), (["--gpu", "x"], "--gpu x")):
-            done = subprocess.run([self.tree / "build.sh", "wheel", *words], capture_output=True, text=True, check=False)
-            self.assertEqual((done.returncode, done.stdout), (2, ""))
-            self.assertIn(f"'wheel' takes no argument but '--gpu'; what is '{named}'?", done.stderr)
-        self.assertFalse((self.tree / "build-wheel").exists())
+    def test_what_is_no_argument_of_wheel_or_package_is_a_mistake(self):
+        for command in ("wheel", "package"):
+            for words, named in ((["--gpus"], "--gpus"), (["--gpu", "x"], "--gpu x")):
+                done = subprocess.run([self.tree / "build.sh", command, *words], capture_output=True, text=True, check=False)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(f"'{command}' takes no argument but '--gpu'; what is '{named}'?", done.stderr)
+            self.assertFalse((self.tree / f"build-{command}").exists())
+
+
+class TarBall(unittest.TestCase):
+    def test_it_has_every_library_that_the_build_needs(self):
+        """A library that is new in the build has to be in the sysroot of the tar ball, too, which is built less often."""
+        needed = re.search(r"^build_packages=\(([^)]*)\)", (SOURCE / "build.sh").read_text(), re.MULTILINE)[1].split()
+        libraries = {name for name in needed if re.fullmatch("(lib|zlib).*-dev", name)} - {"libc6-dev", "libcriterion-dev"}
+        self.assertIn("libsodium-dev", libraries)
+        script = (SOURCE / "tools" / "package" / "tarball.sh").read_text()
+        there = {name for words in re.findall(r"^(?:old|own)=\(([^)]*)\)", script, re.MULTILINE) for name in words.split()}
+        self.assertEqual(libraries - there, set())
 
 
 if __name__ == "__main__":
