@@ -147,7 +147,7 @@ class Flock(unittest.TestCase):
                     raise
                 time.sleep(0.05)
 
-    def play(self, **variables):
+    def play(self, *options, **variables):
         """Runs the example's playbook. Returns the numbers of changes of the hosts."""
         hosts = {name: {"ansible_host": f"10.77.0.{number}"} for number, name in HOSTS.items()}
         (self.root / "inventory.json").write_text(json.dumps({"flock": {"hosts": hosts, "vars": {
@@ -158,7 +158,7 @@ class Flock(unittest.TestCase):
             **variables}}}))  # fmt: skip
         environment = {**os.environ, "ANSIBLE_CONFIG": str(FOLDER / "example/ansible.cfg"), "ANSIBLE_NOCOLOR": "1",
                        "ANSIBLE_ROLES_PATH": str(FOLDER / "roles"), "ANSIBLE_LOCAL_TEMP": str(self.root / "tmp")}  # fmt: skip
-        done = subprocess.run(["ansible-playbook", "-i", self.root / "inventory.json", FOLDER / "example/site.yml"],
+        done = subprocess.run(["ansible-playbook", "-i", self.root / "inventory.json", FOLDER / "example/site.yml", *options],
                               env=environment, capture_output=True, text=True, check=False, timeout=500)  # fmt: skip
         if os.environ.get("GODWIT_TEST_SHOW"):
             print(done.stdout, done.stderr, sep="\n")
@@ -201,8 +201,9 @@ class Flock(unittest.TestCase):
             self.assertTrue(members)
             self.assertIn("440 root godwit", self.on(host, f"stat -c '%a %U %G' /etc/godwit/{NAME}.key")[1])
         before = self.step(self.hosts[0])
-        changed = self.play(**source, godwit_options=[*options, "--http 8080"])
-        self.assertEqual(changed, [2, 2, 2])  # the command line, and the restart
+        for mode in (["--check", "--diff"], []):  # the first tells what would be done
+            changed = self.play(*mode, **source, godwit_options=[*options, "--http 8080"])
+            self.assertEqual(changed, [2, 2, 2])  # the command line, and the restart
         for host in self.hosts:
             self.status(host, r'"members":\s*3')
         self.assertGreaterEqual(self.step(self.hosts[0]), before)
