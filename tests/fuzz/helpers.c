@@ -29,6 +29,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_leftovers,
     &fuzz_options,
     &fuzz_series,
+    &fuzz_job_record,
     &fuzz_receipts,
     &fuzz_words,
     &fuzz_why,

@@ -56,6 +56,8 @@ extern const fuzz_target fuzz_rings;
 extern const fuzz_target fuzz_brain;
 /* disk.c */
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
+/* flock.c */
+extern const fuzz_target fuzz_job_record;
 /* receipts.c */
 extern const fuzz_target fuzz_receipts, fuzz_words;
 /* options.c */

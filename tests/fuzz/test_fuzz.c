@@ -131,6 +131,7 @@ ENDURES(metrics)
 ENDURES(events)
 ENDURES(keys)
 ENDURES(energy)
+ENDURES(job_record)
 ENDURES(receipts)
 ENDURES(words)
 ENDURES(gossip)
@@ -188,7 +189,7 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 48);
+    cr_assert_eq(count, 49);
 }
 
 /* Every option that --help names is tried. */

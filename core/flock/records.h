@@ -1,0 +1,49 @@
+/* All the records that a member knows (record.h), with digests by which two members find out quickly where they
+ * differ: one of all, and one for each of GW_JOB_RECORDS_BUCKETS buckets, into which records fall by the first byte of
+ * their ids. A digest is the sum mod 2^64 of the records' digests, which do not count specs; so equal digests mean
+ * that both know the same of what has become of all jobs.
+ *
+ * Pure; one thread at a time. */
+#ifndef GODWIT_CORE_FLOCK_RECORDS_H
+#define GODWIT_CORE_FLOCK_RECORDS_H
+
+#include "core/flock/record.h"
+
+enum { GW_JOB_RECORDS_BUCKETS = 256, GW_JOB_RECORDS_MOST = 1 << 20 };
+
+typedef struct gw_job_records gw_job_records;
+
+/* What joining a record has done. */
+typedef enum gw_job_records_joined {
+    GW_JOB_RECORDS_SAME, /* nothing was new */
+    GW_JOB_RECORDS_CHANGED,
+    GW_JOB_RECORDS_NEW,  /* the id was not known */
+    GW_JOB_RECORDS_FULL, /* the id was not known, and there is no room for it: GW_JOB_RECORDS_MOST */
+} gw_job_records_joined;
+
+/* NULL when memory runs out. */
+gw_job_records *gw_job_records_open(gw_err *err);
+void gw_job_records_close(gw_job_records *records); /* NULL is allowed */
+
+uint32_t gw_job_records_count(const gw_job_records *records);
+/* The record of an id; NULL: it is not known. Valid until the next change. */
+const gw_job_record *gw_job_records_find(const gw_job_records *records, const gw_job_record_id *id);
+/* The record at an index below the count, in an order that changes only when a record is forgotten. */
+const gw_job_record *gw_job_records_at(const gw_job_records *records, uint32_t index);
+
+/* Joins a record with the one of its id. */
+gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_record *record);
+/* Drops the spec of a job that is over. Digests stay as they are. */
+void gw_job_records_make_stub(gw_job_records *records, const gw_job_record_id *id);
+/* Forgets a record wholly: by the operator's word alone (`godwit forget`), on all members. */
+void gw_job_records_forget(gw_job_records *records, const gw_job_record_id *id);
+
+uint64_t gw_job_records_digest(const gw_job_records *records);
+uint64_t gw_job_records_bucket_digest(const gw_job_records *records, uint32_t bucket);
+uint32_t gw_job_records_bucket_of(const gw_job_record_id *id);
+/* Calls `each` for the records of a bucket. */
+typedef void gw_job_records_each(void *context, const gw_job_record *record);
+void gw_job_records_in_bucket(const gw_job_records *records, uint32_t bucket, gw_job_records_each *each,
+                              void *context);
+
+#endif

@@ -1,0 +1,65 @@
+/* The target `job_record`: the record of a job on a standing flock, as a member sends it to others. */
+#include "core/flock/record.h"
+#include "tests/fuzz/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void record_examples(fuzz_add *add, void *context) {
+    static const char spec[] = "digits --epochs 3";
+    gw_job_record_id id = gw_job_record_id_of(spec, sizeof spec);
+    for (int kind = 0; kind < 3; kind++) {
+        uint8_t bytes[1000], more[] = {1, 2, 3};
+        gw_job_record record = gw_job_record_of(&id);
+        if (kind > 0) {
+            record.cancel = record.started = true;
+            record.knob = (gw_job_record_knob){.n = 3, .writer = {{1}}, .priority = -2, .hold = true};
+            record.rounds[0] = (gw_job_record_round){.round = 0, .code = 137, .member = {{2}}, .boot = 9};
+            record.rounds[1] = (gw_job_record_round){.round = 4, .last = true, .fatal = true};
+            record.round_count = 2;
+            record.ends[0] = (gw_job_record_end){.kind = 2, .hash = {{5}}, .when = 77, .member = {{3}}};
+            record.ends[1] = (gw_job_record_end){.kind = 1, .hash = {{5}}, .when = 78, .member = {{4}}};
+            record.end_count = 2;
+        }
+        if (kind == 2) {
+            record.unknown[0] = (gw_job_record_field){.tag = 200, .length = sizeof more, .bytes = more};
+            record.unknown_count = 1;
+        } else {
+            record.spec = (uint8_t *)(uintptr_t)spec;
+            record.spec_bytes = sizeof spec;
+        }
+        gw_writer w = gw_writer_on(bytes, sizeof bytes);
+        gw_job_record_put(&w, &record, true);
+        GW_ASSERT(!w.failed);
+        add(context, bytes, w.length);
+    }
+}
+
+/* What is read is written as the same bytes, and joins with itself to itself. */
+static bool take_record(const uint8_t *bytes, size_t count) {
+    gw_job_record record, copy;
+    gw_err err;
+    if (!gw_job_record_get(bytes, count, &record, &err)) {
+        GW_ASSERT(err.text[0] != '\0');
+        return false;
+    }
+    GW_ASSERT(gw_job_record_bytes(&record, true) == count);
+    uint8_t *again = malloc(count);
+    GW_ASSERT_MEMORY(again != NULL);
+    gw_writer w = gw_writer_on(again, count);
+    gw_job_record_put(&w, &record, true);
+    GW_ASSERT(!w.failed && memcmp(again, bytes, count) == 0);
+    free(again);
+    copy = gw_job_record_copy(&record);
+    GW_ASSERT(!gw_job_record_join(&copy, &record));
+    GW_ASSERT(gw_job_record_digest(&copy) == gw_job_record_digest(&record));
+    bool over = gw_job_record_is_over(&record);
+    if (over) gw_job_record_make_stub(&copy);
+    GW_ASSERT(gw_job_record_is_over(&copy) == over);
+    GW_ASSERT(gw_job_record_digest(&copy) == gw_job_record_digest(&record));
+    gw_job_record_free(&copy);
+    gw_job_record_free(&record);
+    return true;
+}
+
+const fuzz_target fuzz_job_record = {"job_record", 20000, 1024, record_examples, NULL, take_record};
