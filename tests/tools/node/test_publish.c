@@ -1,6 +1,7 @@
 /* The checkpoints and the speed that a peer shows, and what it costs to show that a peer died. */
 #include "scratch.h"
 #include "tools/godwit/journal/read.h"
+#include "tools/godwit/metrics/table.h"
 #include "tools/godwit/node/publish.h"
 
 #include <criterion/criterion.h>
@@ -316,5 +317,62 @@ Test(publish, the_pause_of_the_steps_behind_views_is_told) {
     kept k = read_kept("recovered");
     cr_expect_eq(k.count, 1);
     cr_expect_float_eq(k.number, 3000, 1, "%f", k.number);
+    gw_history_close(publisher->of.history);
+}
+
+/* A peer whose file of --metrics goes further than its series takes a state of others, who tell it of steps that only
+ * the series lack: the file's rows of them stay as they were, and no step is there twice. */
+Test(publish, steps_that_the_file_has_already_go_to_the_series_alone) {
+    static const gw_job_type type = {.name = "test", .shards = ten_shards};
+    const gw_run_options options = {.job = &type};
+    gw_node_job job = {.options = &options, .steps = 1000};
+    const gw_series_place place = {.io = &directory.io, .dir = directory.path, .job = opened_job.id};
+    const gw_tensorboard_run run = {.job = "01234567", .peer = "76543210", .configuration = ""};
+    uint8_t bytes[8192];
+    gw_err err;
+    publisher->of.job = &job;
+    publisher->of.options = &options;
+    publisher->soon = true;
+    publisher->of.history = gw_history_open(&err);
+    publisher->of.series = gw_series_open(&place, &err);
+    publisher->of.metrics = gw_metrics_open(scratch_path("m.csv"), NULL, &err);
+    cr_assert(publisher->of.history != NULL && publisher->of.series != NULL && publisher->of.metrics != NULL);
+    cr_assert(gw_metrics_begin(publisher->of.metrics, &run, &err), "%s", err.text);
+    for (uint64_t step = 1; step <= 40; step++)
+        gw_metrics_add(publisher->of.metrics,
+                       &(gw_metrics_row){.step = step, .phase = "train", .ms = 7, .report = "own=1"});
+    publisher->steps.in_file = 40;
+    gw_history_set_known(publisher->of.history, 20);
+    gw_history *others = gw_history_open(&err);
+    for (uint64_t step = 1; step <= 50; step++)
+        gw_history_add(
+            others, &(gw_past_step){.step = step, .ms = 9, .members = 1, .shards = 10, .report = "loss=1"});
+    gw_hash name = gw_history_name(20, 50);
+    gw_mail mail = {.event = {.kind = GW_EV_LOADED, .outcome = GW_DONE}, .loaded_step = 50};
+    mail.bytes_count = gw_history_write(others, &name, bytes, sizeof bytes);
+    mail.bytes = malloc(mail.bytes_count);
+    cr_assert(mail.bytes_count > 0 && mail.bytes != NULL);
+    memcpy(mail.bytes, bytes, mail.bytes_count);
+    gw_publish_mail(publisher, &mail, 2);
+    commit(50, 1);
+    cr_assert(gw_metrics_close(publisher->of.metrics, UINT64_C(1000000000000000)));
+
+    gw_metrics_table table;
+    const gw_metrics_range range = {.x = "step"};
+    cr_assert(gw_metrics_table_read(scratch_path("m.csv"), &range, &table, &err), "%s", err.text);
+    cr_expect_eq(table.rows, 51, "%llu rows", (unsigned long long)table.rows);
+    uint32_t own = gw_metrics_table_column(&table, "own"), loss = gw_metrics_table_column(&table, "loss");
+    cr_assert(own != UINT32_MAX && loss != UINT32_MAX);
+    cr_expect_eq(table.curve[own].points, 40, "the rows of before stay");
+    cr_expect_eq(table.curve[loss].points, 10, "rows of the others' steps from 41 on");
+    gw_metrics_table_free(&table);
+    gw_series_about about;
+    gw_series_list(publisher->of.series, &about);
+    cr_expect(about.last == 51 && about.cuts == 0);
+    static gw_series_point points[GW_LEVELS_POINTS];
+    cr_expect_eq(gw_series_read(publisher->of.series, 0, 0, UINT64_MAX, GW_LEVELS_POINTS, points), 31);
+    cr_expect_eq(points[0].begin, 21);
+    cr_assert(gw_series_close(publisher->of.series, UINT64_C(1000000000000000)));
+    gw_history_close(others);
     gw_history_close(publisher->of.history);
 }

@@ -90,7 +90,7 @@ Test(series, numbers_have_the_names_of_where_they_are_from) {
     cr_assert_eq(values(series, "run/tokens_per_s", &last), 10, "no rate was known at first");
     cr_assert_eq(last, 500000);
     cr_assert_eq(find(series, "train/note"), UINT32_MAX);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
 }
 
 Test(series, a_restart_goes_on_and_steps_that_are_made_again_replace_the_old_ones) {
@@ -98,7 +98,7 @@ Test(series, a_restart_goes_on_and_steps_that_are_made_again_replace_the_old_one
     double last;
     gw_series_about about;
     add_steps(series, 1, 3000);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     series = open_series(&job, false);
     gw_series_list(series, &about);
     cr_assert_eq(about.last, 3000);
@@ -109,25 +109,25 @@ Test(series, a_restart_goes_on_and_steps_that_are_made_again_replace_the_old_one
     cr_assert_float_eq(last, 1.0 / 2950, 1e-8);
     gw_series_list(series, &about);
     cr_assert(about.cuts == cuts + 1 && about.last == 2950);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     cr_assert_str_empty(logged);
 }
 
 Test(series, of_another_job_they_begin_anew) {
     gw_series *series = open_series(&job, false);
     add_steps(series, 1, 10);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     series = open_series(&other_job, false);
     cr_assert_eq(values(series, "train/loss", NULL), 0);
     cr_assert_str_empty(logged, "%s", logged);
     add_steps(series, 1, 5);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     series = open_series(&other_job, false);
     cr_assert_eq(values(series, "train/loss", NULL), 5);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     series = open_series(&other_job, true); /* --fresh */
     cr_assert_eq(values(series, "train/loss", NULL), 0);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
 }
 
 static void damage(long at, char by) {
@@ -142,7 +142,7 @@ Test(series, a_damaged_file_is_told_and_set_aside) {
     for (uint32_t i = 0; i < 4; i++) {
         gw_series *series = open_series(&job, true);
         add_steps(series, 1, 100);
-        gw_series_close(series);
+        cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
         damage(places[i], 64);
         unlink(scratch_path("series.damaged"));
         series = open_series(&job, false);
@@ -151,22 +151,22 @@ Test(series, a_damaged_file_is_told_and_set_aside) {
         cr_assert_eq(access(scratch_path("series.damaged"), F_OK), 0);
         cr_assert_eq(values(series, "train/loss", NULL), 0);
         add_steps(series, 1, 7);
-        gw_series_close(series);
+        cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
         series = open_series(&job, false);
         cr_assert_eq(values(series, "train/loss", NULL), 7);
-        gw_series_close(series);
+        cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     }
 }
 
 Test(series, a_file_that_is_cut_off_is_set_aside) {
     gw_series *series = open_series(&job, false);
     add_steps(series, 1, 100);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     cr_assert_eq(truncate(scratch_path("series"), 500), 0);
     series = open_series(&job, false);
     cr_assert_eq(values(series, "train/loss", NULL), 0);
     cr_assert_eq(access(scratch_path("series.damaged"), F_OK), 0);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     cr_assert_eq(access(scratch_path("series"), F_OK), -1, "without news nothing is written");
 }
 
@@ -176,7 +176,7 @@ Test(series, the_file_is_there_after_a_checkpoint, .timeout = 60) {
     add_steps(series, 1, 100);
     gw_series_save(series);
     while (access(scratch_path("series"), F_OK) != 0) usleep(1000);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
 }
 
 Test(series, a_disk_that_fails_is_told_and_tried_again) {
@@ -184,8 +184,35 @@ Test(series, a_disk_that_fails_is_told_and_tried_again) {
     add_steps(series, 1, 10);
     scratch_make_folder("series"); /* no file can take its place */
     scratch_write_text("series/full", "");
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
     cr_assert(strstr(logged, "the curves cannot be written") != NULL, "%s", logged);
+}
+
+/* A disk that does not answer, until it is told to. */
+static atomic_bool disk_hangs;
+static gw_io hanging;
+
+static int open_late(gw_io *io, const char *path, int flags, mode_t mode) {
+    (void)io;
+    while (atomic_load(&disk_hangs)) usleep(1000);
+    return gw_io_system()->open(gw_io_system(), path, flags, mode);
+}
+
+Test(series, a_disk_that_hangs_does_not_hold_up_the_end, .timeout = 60) {
+    hanging = *gw_io_system();
+    hanging.open = open_late;
+    gw_err err;
+    const gw_series_place place = {.io = &hanging, .dir = scratch_folder(), .job = job};
+    gw_log_set_sink(note, NULL);
+    gw_series *series = gw_series_open(&place, &err);
+    cr_assert_not_null(series, "%s", err.text);
+    add_steps(series, 1, 10);
+    atomic_store(&disk_hangs, true);
+    cr_assert_not(gw_series_close(series, 50000000));
+    cr_assert_not_null(strstr(logged, "has not answered"), "%s", logged);
+    atomic_store(&disk_hangs, false);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
+    cr_assert_eq(access(scratch_path("series"), F_OK), 0);
 }
 
 Test(series, more_numbers_than_there_is_room_for_are_left_out) {
@@ -199,7 +226,7 @@ Test(series, more_numbers_than_there_is_room_for_are_left_out) {
     gw_series_list(series, &about);
     cr_assert_eq(about.count, GW_SERIES_MOST);
     cr_assert(strstr(logged, "are left out") != NULL, "%s", logged);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
 }
 
 /* Readers and the thread of the steps are in nobody's way: all steps are there in the end. */
@@ -220,5 +247,5 @@ Test(series, steps_are_added_while_others_read) {
     atomic_store(&over, true);
     for (int i = 0; i < 2; i++) pthread_join(readers[i], NULL);
     cr_assert_eq(values(series, "run/ms", NULL), 50000);
-    gw_series_close(series);
+    cr_assert(gw_series_close(series, UINT64_C(1000000000000000)));
 }

@@ -348,7 +348,7 @@ Test(http, the_api_tells_series_and_lines, .init = scratch_open, .fini = scratch
         cr_expect_not_null(strstr(answer, cases[i].contains), "%s -> %s", cases[i].path, answer);
     }
     gw_http_close(http);
-    gw_series_close(sources.series);
+    cr_assert(gw_series_close(sources.series, UINT64_C(1000000000000000)));
     gw_log_tail_close(sources.log);
     gw_board_close(sources.board);
 }

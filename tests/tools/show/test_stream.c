@@ -31,7 +31,7 @@ static void setup(void) {
 
 static void teardown(void) {
     gw_http_close(http);
-    gw_series_close(sources.series);
+    cr_assert(gw_series_close(sources.series, UINT64_C(1000000000000000)));
     gw_log_tail_close(sources.log);
     gw_board_close(sources.board);
     scratch_close();

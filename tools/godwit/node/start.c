@@ -840,7 +840,7 @@ bool gw_node_close(gw_node *node) {
     gw_claim_journal_clear(claims); /* no shard is to blame, even if one still runs */
     if (!ended) {
         (void)gw_metrics_close(node->metrics, METRICS_NS); /* writes the rows that wait */
-        gw_series_close(node->series);
+        (void)gw_series_close(node->series, METRICS_NS);
         return false;
     }
     /* The network closes before the helpers: one of them may be fetching a state from a silent peer. */
@@ -854,7 +854,7 @@ bool gw_node_close(gw_node *node) {
     /* The rows that wait are written now: the process may end as it is after this. */
     ended = gw_metrics_close(node->metrics, METRICS_NS) && ended;
     ended = gw_energy_meter_close(node->energy, CLOSE_NS) && ended;
-    gw_series_close(node->series);
+    ended = gw_series_close(node->series, METRICS_NS) && ended;
     if (!gw_node_gpu_close(&node->gpu) || gw_progress_lookup_hangs(&node->progress) || !ended) return false;
     gw_data_links_close(data_links);
     gw_cards_close(node->http.cards);

@@ -35,8 +35,8 @@ struct gw_series {
     pthread_cond_t changed;
     waiting_step *waiting; /* WAITING of them */
     uint32_t waiting_count;
-    bool save, ending;
-    bool drain; /* the thread is asked to take what waits */
+    bool save, ending, over; /* asked for; the thread ends; it has ended */
+    bool drain;              /* the thread is asked to take what waits */
 
     pthread_mutex_t levels_lock; /* guards the members below; `lock` may be taken inside */
     waiting_step *taken;         /* WAITING of them; changes places with `waiting` */
@@ -223,6 +223,10 @@ static void *run(void *context) {
     }
     pthread_mutex_unlock(&series->lock);
     write_file(series);
+    pthread_mutex_lock(&series->lock);
+    series->over = true;
+    pthread_cond_broadcast(&series->changed);
+    pthread_mutex_unlock(&series->lock);
     return NULL;
 }
 
@@ -269,14 +273,26 @@ gw_series *gw_series_open(const gw_series_place *place, gw_err *err) {
     return NULL;
 }
 
-void gw_series_close(gw_series *series) {
-    if (series == NULL) return;
+bool gw_series_close(gw_series *series, uint64_t patience_ns) {
+    if (series == NULL) return true;
+    const uint64_t end_ns = gw_now_ns() + patience_ns;
     pthread_mutex_lock(&series->lock);
     series->ending = true;
-    pthread_cond_signal(&series->changed);
+    pthread_cond_broadcast(&series->changed);
+    while (!series->over)
+        if (!gw_cond_wait_until(&series->changed, &series->lock, end_ns)) break;
+    bool over = series->over;
     pthread_mutex_unlock(&series->lock);
+    if (!over) {
+        gw_log(GW_WARN, "series",
+               "the disk of %s has not answered for %.0f s: the curves since the last checkpoint are "
+               "missing there",
+               series->place.dir, (double)patience_ns * 1e-9);
+        return false;
+    }
     pthread_join(series->thread, NULL);
     destroy(series);
+    return true;
 }
 
 /* Reading. */

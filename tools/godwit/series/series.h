@@ -34,8 +34,9 @@ typedef struct gw_series_place {
 
 /* Opens the series, with what an earlier life of the job has left. Returns NULL when memory runs out. */
 gw_series *gw_series_open(const gw_series_place *place, gw_err *err);
-/* Writes the file where there is news, and closes the series. NULL is allowed. */
-void gw_series_close(gw_series *series);
+/* Writes the file where there is news, and closes the series. False: the disk has not answered for `patience_ns`; the
+ * thread still runs, and the process must end as it is. NULL is allowed. */
+bool gw_series_close(gw_series *series, uint64_t patience_ns);
 
 /* Adds a step, which replaces this one and all later ones. NULL is allowed. */
 void gw_series_add(gw_series *series, const gw_metrics_row *row);
