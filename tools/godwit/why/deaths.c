@@ -279,7 +279,7 @@ static int by_time(const void *a, const void *b) {
     return left < right ? -1 : left > right;
 }
 
-/* So many of the last deaths are told: each costs a look at the events behind it. */
+/* The most deaths that are told, the last of all: each costs a look at the events behind it. */
 enum { DEATHS = 5000 };
 
 static void tell_known(const gw_why_record *record, gw_findings *findings) {
