@@ -52,7 +52,7 @@ static void print_help(FILE *out) {
           "\n"
           "  godwit run JOB [OPTION...]   run one peer: digits, gpt, program, synthetic,\n"
           "                               train.py, ./mine.so\n"
-          "  godwit launch --hosts A,B -- run ...  the same command on several hosts, by ssh\n"
+          "  godwit launch --hosts A,B -- run ...  a command on several hosts, by ssh\n"
           "  godwit check FILE.py         find what in a Python program is not pure\n"
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
           "  godwit why [--dir DIR]...    tell what went wrong in a run, and what to do\n"
