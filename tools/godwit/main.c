@@ -56,7 +56,7 @@ static void print_help(FILE *out) {
           "  godwit check FILE.py         find what in a Python program is not pure\n"
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
           "  godwit why [--dir DIR]...    tell what went wrong in a run, and what to do\n"
-          "  godwit report DIR...         write a page about a run: curves, peers, troubles\n"
+          "  godwit report DIR...         write a page about a run: curves, peers, trouble\n"
           "  godwit top [--dir DIR]       watch the job on the terminal\n"
           "  godwit stop [--dir DIR]      save a checkpoint and stop the whole job\n"
           "  godwit force-view [--dir DIR]  go on without a majority of the peers\n"
