@@ -89,7 +89,7 @@ static bool put_from(gw_levels *levels, uint32_t k, gw_level_bin bin, uint64_t s
 /* Makes level k of level k - 1, which is full and has dropped nothing. */
 static bool make_level(gw_levels *levels, uint32_t k, gw_err *err) {
     gw_series_level *level = &levels->level[k], *finer = &levels->level[k - 1];
-    level->ring = malloc(room_of(k) * bytes_of(k));
+    level->ring = calloc(room_of(k), bytes_of(k));
     if (level->ring == NULL) return gw_fail(err, GW_E_NOMEM, "out of memory for a series");
     for (uint32_t i = 0; i < finer->count; i++) {
         gw_level_bin bin = entry_at(levels, k - 1, i);
@@ -119,7 +119,7 @@ bool gw_levels_add(gw_levels *levels, uint64_t step, double value, gw_err *err) 
     gw_series_level *finest = &levels->level[0];
     if (step == 0 || step >= UINT64_C(1) << 62 || !(fabs(value) <= most_size)) return true;
     if (step <= levels->last) gw_levels_cut(levels, step);
-    if (finest->ring == NULL && (finest->ring = malloc(room_of(0) * bytes_of(0))) == NULL)
+    if (finest->ring == NULL && (finest->ring = calloc(room_of(0), bytes_of(0))) == NULL)
         return gw_fail(err, GW_E_NOMEM, "out of memory for a series");
     if (finest->count == GW_LEVEL_SINGLES && levels->level[1].ring == NULL && !make_level(levels, 1, err))
         return false;
@@ -341,7 +341,7 @@ static void get_level(gw_reader *r, uint32_t k, gw_levels *levels) {
     uint32_t count = gw_get_u32(r);
     if (count > room_of(k) || level->kept >= UINT64_C(1) << 62) r->failed = true;
     if (r->failed) return;
-    level->ring = malloc(room_of(k) * bytes_of(k));
+    level->ring = calloc(room_of(k), bytes_of(k));
     if (level->ring == NULL) r->failed = true;
     uint64_t least = k == 0; /* steps count from 1 */
     for (uint32_t i = 0; i < count && !r->failed; i++) {
