@@ -232,7 +232,7 @@ class Pods(Copy):
     def setUp(self):
         self.running = {}
         self.addCleanup(lambda: [pod.kill() for pod in self.running.values()])
-        work = ["run", "synthetic", "--shards=12", "--shard-ms=5", "--steps=150", "--checkpoint-every=20", "--json",
+        work = ["run", "synthetic", "--shards=12", "--shard-ms=5", "--steps=1000", "--checkpoint-every=20", "--json",
                 "--join-timeout=2s"]
         (self.folder / "overlays" / "example" / "peers.yaml").write_text(json.dumps({
             "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "godwit"},
@@ -302,6 +302,19 @@ class Pods(Copy):
         connection.request("GET", probe["path"])
         return connection.getresponse().status == 200
 
+    def scale_to_nothing_and_back(self, replicas):
+        """Returns the step that the job goes on from."""
+        for pod in self.running.values():
+            pod.signal(signal.SIGTERM)
+        for pod in self.running.values():
+            self.assertEqual(pod.end(others=self.running.values()), 0, pod.shown())
+            self.assertIn(pod.done()["outcome"], ("left", "stopped"), pod.shown())
+            pod.kill()
+        for index in range(replicas):
+            self.start(index, 61 + index)
+        self.publish()
+        return self.running[0].wait(lambda e: e["event"] == "resumed", "resumed", others=self.running.values())["step"]
+
     def test_the_pods_of_the_example_run_a_job_through_a_rolling_restart(self):
         replicas = self.documents["StatefulSet"]["spec"]["replicas"]
         for index in range(replicas - 1):
@@ -323,6 +336,8 @@ class Pods(Copy):
         again = self.start(replicas - 1, 41)  # with its volume, and another address
         self.publish()
         again.wait_view(replicas, others=self.running.values())
+        last = max(event["step"] for event in self.running[0].events if event["event"] == "step")
+        self.assertGreaterEqual(self.scale_to_nothing_and_back(replicas), last)
         states = set()
         for pod in self.running.values():
             self.assertEqual(pod.end(others=self.running.values()), 0, pod.shown())
