@@ -395,7 +395,7 @@ package() {
     export SOURCE_DATE_EPOCH
     umask 022
     options=(-S "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGODWIT_TESTS=OFF "-DGODWIT_CUDA=$gpu"
-        "-DCMAKE_C_FLAGS=-ffile-prefix-map=$tree=. -D_FORTIFY_SOURCE=2 -fstack-protector-strong"
+        "-DCMAKE_C_FLAGS=-ffile-prefix-map=$tree=. -ffile-prefix-map=$made=. -D_FORTIFY_SOURCE=2 -fstack-protector-strong"
         "-DCMAKE_EXE_LINKER_FLAGS=-Wl,-z,now")
     say "building the Debian package: some minutes on two cores; $made/build.log tells how far it is"
     mkdir -p "$made"

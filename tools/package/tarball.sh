@@ -49,11 +49,12 @@ make_sysroot() {
 # build: installs the program below $folder.
 build() {
     local flags=(-B "$root/usr/lib/$triplet" -L "$root/usr/lib/$triplet" -L "$root/lib/$triplet") # before gcc's own folders
+    local names=("-ffile-prefix-map=$tree=." "-ffile-prefix-map=$work/build=." "-ffile-prefix-map=$root=")
     export PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_LIBDIR=$root/usr/lib/$triplet/pkgconfig:$root/usr/share/pkgconfig
     cmake -S "$tree" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGODWIT_TESTS=OFF -DGODWIT_CUDA=OFF \
         "-DCMAKE_SYSROOT=$root" "-DCMAKE_FIND_ROOT_PATH=$root" -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY \
         -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
-        "-DCMAKE_C_FLAGS=-ffile-prefix-map=$tree=. -ffile-prefix-map=$root= -D_FORTIFY_SOURCE=2 -fstack-protector-strong" \
+        "-DCMAKE_C_FLAGS=${names[*]} -D_FORTIFY_SOURCE=2 -fstack-protector-strong" \
         "-DCMAKE_EXE_LINKER_FLAGS=${flags[*]} -Wl,-z,now"
     ninja -C "$work/build" godwit
     rm -rf "$folder"
