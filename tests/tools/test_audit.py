@@ -82,7 +82,7 @@ class Audit(unittest.TestCase):
         self.assertEqual(json.loads(out)["parts_at"], own[0]["step"])
         code, out, err = audit(self.path("sound", "a"), self.path("sound", "b"), "--step", "40")
         self.assertEqual(code, 0, out + err)
-        self.assertIn("all are as the receipts say", out)
+        self.assertIn(" are as the receipts say", out)
 
     def test_where_one_state_stands_against_another_it_tells_which_is_right(self):
         # Two peers find that their states differ, and neither can tell who is wrong: the job fails.
@@ -109,6 +109,12 @@ class Audit(unittest.TestCase):
         code, out, err = audit(where, "--step", "3", "--", "synthetic", "--steps", "30", "--shards", "4")
         self.assertEqual(code, 3, out + err)
         self.assertIn("shards", err)
+        code, out, err = audit(where)  # the only checkpoint is the last one
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("all 30 are as the receipts say", out)
+        code, out, err = audit(where, "--step", "3", "--shard", "3")
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("there is no shard 3", err)
         code, out, err = audit(self.path("nothing"))
         self.assertEqual(code, 2, out + err)
         os.makedirs(self.path("empty"))
@@ -120,6 +126,33 @@ class Audit(unittest.TestCase):
         code, out, err = audit(where, "--step", "3")
         self.assertEqual(code, 2, out + err)
         self.assertIn("give it after --", err)
+
+    def test_another_job_is_named_and_a_damaged_file_is_told_from_a_wrong_step(self):
+        dirs = {}
+        for name, seed in (("one", "1"), ("two", "2")):
+            dirs[name] = self.path("jobs-" + name)
+            subprocess.run(
+                [GODWIT, "run", "synthetic", "--steps", "30", "--shards", "3", "--shard-ms", "0", "--seed", seed]
+                + ["--dir", dirs[name], "--quiet", "--listen", "127.0.0.1:0"],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+        code, out, err = audit(dirs["one"], dirs["two"])
+        self.assertEqual(code, 2, out + err)
+        self.assertIn("give the directories of one job", err)
+        code, out, err = audit(dirs["one"], "--bisect", dirs["two"])
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("another job", out)
+        self.assertIn("seed=2", out)
+        receipts = [name for name in os.listdir(dirs["one"]) if name.startswith("receipts-")][0]
+        with open(os.path.join(dirs["one"], receipts), "r+b") as file:
+            file.seek(64 + 32 * 11 + 5)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 16]))
+        code, out, err = audit(dirs["one"], "--json")
+        self.assertEqual(code, 1, out + err)
+        self.assertEqual([(one["kind"], one["step"]) for one in json.loads(out)["findings"]], [("file", 12)])
 
     def test_float_sums_are_refused(self):
         where = self.path("fast")

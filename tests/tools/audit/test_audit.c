@@ -220,6 +220,38 @@ Test(audit, each_of_a_thousand_flips_is_named_with_its_step_and_shard, .timeout 
     }
 }
 
+Test(audit, a_byte_changed_in_the_file_is_told_from_a_wrong_step) {
+    enum { HEADER = 64 };
+    char name[40], path[300], digits[GW_HASH_TEXT];
+    gw_err err;
+    gw_hex(gw_rerun_job(rerun)->bytes, 4, digits);
+    snprintf(name, sizeof name, "receipts-%s", digits);
+    snprintf(path, sizeof path, "%s/%s", dirs[1], name);
+    for (uint64_t i = 0; i < 100; i++) {
+        uint64_t random = gw_mix64(i), at = random % (STEPS * GW_RECEIPT_BYTES), first, last;
+        uint64_t step = at / GW_RECEIPT_BYTES + 1;
+        record();
+        FILE *file = fopen(path, "r+");
+        cr_assert(file != NULL && fseek(file, (long)(HEADER + at), SEEK_SET) == 0);
+        int byte = fgetc(file);
+        cr_assert(fseek(file, (long)(HEADER + at), SEEK_SET) == 0 &&
+                  fputc(byte ^ (1 << random % 7), file) != EOF);
+        cr_assert_eq(fclose(file), 0);
+        gw_audit audit = {.rerun = rerun, .dirs = dirs, .dir_count = PEERS};
+        for (uint32_t dir = 0; dir < PEERS; dir++) {
+            cr_assert(gw_audit_check_chain(&audit, dir, &first, &last, &err), "%s", err.text);
+            cr_assert(first == 1 && last == STEPS);
+        }
+        cr_assert_eq(audit.count, 1);
+        cr_assert(audit.findings[0].kind == GW_AUDIT_FILE && audit.findings[0].dir == 1);
+        cr_assert_eq(audit.findings[0].step, step, "byte %lu: step %lu", at, audit.findings[0].step);
+        cr_assert(gw_rerun_begin(rerun, &err), "%s", err.text);
+        cr_assert(gw_audit_follow(&audit, STEPS, &err), "%s", err.text);
+        cr_assert_eq(audit.count, 1, "no machine is blamed for it");
+        gw_audit_free(&audit);
+    }
+}
+
 Test(audit, two_runs_part_where_the_bit_flipped) {
     gw_audit_parting parting;
     gw_err err;

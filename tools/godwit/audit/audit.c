@@ -5,6 +5,7 @@
 #include "tools/godwit/receipt/receipts.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,6 +113,21 @@ static void judge_part(const gw_audit *a, gw_audit_finding *finding, const gw_re
     free(wanted);
 }
 
+/* Whether a receipt of the range does not fit the one before it. */
+static bool breaks_chain(const range *r, uint64_t step) {
+    if (step <= r->first) return false;
+    const gw_receipt *before = &r->list[step - 1 - r->first], *one = &r->list[step - r->first];
+    return before->chain != 0 && one->chain != 0 && gw_receipt_link(before->chain, step, one) != one->chain;
+}
+
+/* Whether that receipt is known to be damaged. */
+static bool is_damaged(const gw_audit *a, uint32_t dir, uint64_t step) {
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->findings[i].kind == GW_AUDIT_FILE && a->findings[i].dir == dir && a->findings[i].step == step)
+            return true;
+    return false;
+}
+
 /* Compares a step with the receipts of all directories. Returns whether all are alike. */
 static bool compare_step(gw_audit *a, const range *ranges, const gw_remade *step) {
     bool alike = true;
@@ -119,14 +135,20 @@ static bool compare_step(gw_audit *a, const range *ranges, const gw_remade *step
         const gw_receipt *seen = &ranges[d].list[step->step - ranges[d].first];
         if (!is_known(seen)) continue;
         a->compared++;
-        if (!gw_receipt_differs(seen, &step->receipt)) continue;
+        if (!gw_receipt_differs(seen, &step->receipt) || is_damaged(a, d, step->step)) continue;
         alike = false;
         bool summed = (seen->sum | seen->coverage) != 0;
         bool sum = summed && (seen->sum != step->receipt.sum || seen->coverage != step->receipt.coverage);
         gw_audit_finding *one = add_finding(a, sum ? GW_AUDIT_SUM : GW_AUDIT_STATE, d, step->step);
         one->seen = *seen;
         one->right = step->receipt;
-        if (sum)
+        if (breaks_chain(&ranges[d], step->step)) {
+            one->kind = GW_AUDIT_FILE;
+            snprintf(
+                one->text, sizeof one->text,
+                "the receipt does not fit the one before it: it was changed in its file, or the disk has "
+                "damaged it, and it says nothing of the step");
+        } else if (sum)
             judge_part(a, one, step);
         else if (summed)
             snprintf(
@@ -178,6 +200,7 @@ bool gw_audit_follow(gw_audit *a, uint64_t last, gw_err *err) {
         good = gw_rerun_step(a->rerun, &step, err);
         if (!good) break;
         at = a->last = step.step;
+        a->shards = step.shards;
         alike = compare_step(a, ranges, &step);
         if (a->progress != NULL) a->progress(a->context, &step);
     }
@@ -225,6 +248,39 @@ bool gw_audit_compare_state(gw_audit *a, uint32_t dir, gw_checkpoint *checkpoint
     gw_audit_finding *one = add_finding(a, GW_AUDIT_TENSOR, dir, manifest->step);
     snprintf(one->text, sizeof one->text, "the checkpoint of this step differs in %" PRIu32 " tensor%s: %s%s",
              named, named == 1 ? "" : "s", names, named > 8 ? ", ..." : "");
+    return true;
+}
+
+/* The receipts of a directory, as its chain is followed. */
+typedef struct chain {
+    uint64_t first, last, broken; /* broken: the first step whose receipt does not fit; 0: all do */
+    uint64_t value;               /* after `last` */
+} chain;
+
+static bool follow_chain(void *context, uint64_t step, const gw_receipt *receipt) {
+    chain *c = context;
+    bool follows = c->last + 1 == step && c->value != 0 && receipt->chain != 0;
+    if (follows && c->broken == 0 && gw_receipt_link(c->value, step, receipt) != receipt->chain)
+        c->broken = step;
+    if (c->first == 0) c->first = step;
+    c->last = step;
+    c->value = receipt->chain;
+    return true;
+}
+
+bool gw_audit_check_chain(gw_audit *a, uint32_t dir, uint64_t *first, uint64_t *last, gw_err *err) {
+    chain c = {.value = gw_receipt_origin(gw_rerun_job(a->rerun))};
+    *first = *last = 0;
+    if (gw_rerun_first_step(a->rerun) != 0) c.value = 0; /* its first receipt is not of step 1 */
+    if (!gw_receipts_read(a->dirs[dir], gw_rerun_job(a->rerun), 1, UINT64_MAX - 1, follow_chain, &c, err))
+        return err->code == GW_E_NOTFOUND;
+    *first = c.first;
+    *last = c.last;
+    if (c.broken == 0) return true;
+    gw_audit_finding *one = add_finding(a, GW_AUDIT_FILE, dir, c.broken);
+    snprintf(
+        one->text, sizeof one->text,
+        "the receipt does not fit the one before it: it was changed in its file, or the disk has damaged it");
     return true;
 }
 
@@ -277,7 +333,8 @@ bool gw_audit_find_job(const char *dir, const char *digits, gw_hash *job, gw_err
     DIR *list = opendir(dir);
     struct timespec newest = {0};
     bool found = false;
-    if (list == NULL) return gw_fail(err, GW_E_NOTFOUND, "there is no directory %s", dir);
+    if (list == NULL && errno == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no directory %s", dir);
+    if (list == NULL) return gw_fail_errno(err, errno, "cannot read the directory %s", dir);
     for (const struct dirent *entry; (entry = readdir(list)) != NULL;) {
         struct stat status;
         uint8_t header[40];
@@ -293,6 +350,12 @@ bool gw_audit_find_job(const char *dir, const char *digits, gw_hash *job, gw_err
         gw_hash one;
         memcpy(one.bytes, header + 8, sizeof one.bytes);
         gw_hex(one.bytes, sizeof one.bytes, hex);
+        if (strncmp(hex, entry->d_name + sizeof stem - 1, 8) != 0) {
+            gw_fail(err, GW_E_CORRUPT, "%s/%s is damaged: its beginning names another job than its name", dir,
+                    entry->d_name);
+            closedir(list);
+            return false;
+        }
         if (digits != NULL && strncmp(hex, digits, strlen(digits)) != 0) continue;
         bool later = status.st_mtim.tv_sec > newest.tv_sec ||
                      (status.st_mtim.tv_sec == newest.tv_sec && status.st_mtim.tv_nsec > newest.tv_nsec);

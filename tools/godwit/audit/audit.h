@@ -10,6 +10,7 @@
 enum { GW_AUDIT_TEXT = 600 };
 
 typedef enum gw_audit_kind {
+    GW_AUDIT_FILE, /* a receipt does not fit the one before it: the file was changed, or its disk damaged it */
     GW_AUDIT_START,  /* the state from which the audit begins is not that of the receipt */
     GW_AUDIT_SUM,    /* the sum of the step differs */
     GW_AUDIT_STATE,  /* the sum is right, and the state after the step differs */
@@ -37,6 +38,7 @@ typedef struct gw_audit {
     void *context;
     /* Results. */
     uint64_t first, last; /* steps that were computed again; last 0: none */
+    uint32_t shards;      /* of the last of them */
     uint64_t compared;    /* receipts that were compared */
     gw_audit_finding *findings;
     uint32_t count;
@@ -48,6 +50,9 @@ typedef struct gw_audit {
 bool gw_audit_follow(gw_audit *audit, uint64_t last, gw_err *err);
 /* Compares the rerun's state with a checkpoint of the same step, and notes the tensors that differ. */
 bool gw_audit_compare_state(gw_audit *audit, uint32_t dir, gw_checkpoint *checkpoint, gw_err *err);
+/* Follows the chain of the receipts in a directory, from its first receipt to its last, and notes the first that does
+ * not fit the one before it. *first and *last become the steps; last 0: there are no receipts of this job. */
+bool gw_audit_check_chain(gw_audit *audit, uint32_t dir, uint64_t *first, uint64_t *last, gw_err *err);
 void gw_audit_free(gw_audit *audit); /* the findings */
 
 /* Where two runs part. */

@@ -138,6 +138,26 @@ static bool find_dirs(arguments *a, const char *program, gw_err *err) {
     return true;
 }
 
+/* All directories must be of the job. One that has no receipts at all may still have chunks of checkpoints. */
+static bool check_dirs(const arguments *a, const gw_hash *job, gw_err *err) {
+    char digits[GW_HASH_TEXT], short_id[GW_CHECKPOINT_JOB_TEXT], other_id[GW_CHECKPOINT_JOB_TEXT];
+    gw_hex(job->bytes, sizeof job->bytes, digits);
+    for (uint32_t i = 1; i < a->dir_count; i++) {
+        gw_hash found;
+        if (gw_audit_find_job(a->dirs[i], digits, &found, err)) continue;
+        if (err->code != GW_E_NOTFOUND) return false;
+        if (gw_audit_find_job(a->dirs[i], NULL, &found, err))
+            return gw_fail(
+                err, GW_E_USAGE,
+                "%s has receipts of job %s, and none of job %s: give the directories of one job, or compare "
+                "two by --bisect",
+                a->dirs[i], gw_checkpoint_job_short(&found, other_id),
+                gw_checkpoint_job_short(job, short_id));
+        fprintf(stderr, "godwit audit: %s has no receipts: only its checkpoints are used\n", a->dirs[i]);
+    }
+    return true;
+}
+
 /* The job's command: what follows --, or what the first directory has of it. */
 
 typedef struct command {
@@ -346,7 +366,7 @@ static void show_progress(void *context, const gw_remade *step) {
 }
 
 static json_t *finding_object(const arguments *a, const gw_audit_finding *one) {
-    static const char *const kinds[] = {"start", "sum", "state", "tensors"};
+    static const char *const kinds[] = {"file", "start", "sum", "state", "tensors"};
     json_t *object = json_object();
     gw_json_text(object, "kind", kinds[one->kind]);
     gw_json_count(object, "step", one->step);
@@ -363,8 +383,10 @@ typedef struct outcome {
     const char *job_name;
     uint64_t from; /* steps done in the state from which it began */
     const gw_audit *audit;
-    const gw_audit_parting *parting; /* NULL: no --bisect */
-    char shard_text[200];            /* --shard; "": not asked */
+    const gw_audit_parting *parting;                      /* NULL: no --bisect */
+    char other_job[GW_CHECKPOINT_JOB_TEXT], differs[400]; /* --bisect: of another job; "": of this one */
+    uint64_t known_first; /* the first step of which there is a receipt, in any directory */
+    char shard_text[200]; /* --shard; "": not asked */
 } outcome;
 
 static void print_json(const arguments *a, const outcome *o) {
@@ -379,6 +401,7 @@ static void print_json(const arguments *a, const outcome *o) {
         gw_json_count(root, "common_first", o->parting->first);
         gw_json_count(root, "common_last", o->parting->last);
     }
+    if (o->other_job[0] != '\0') gw_json_text(root, "other_job", o->other_job);
     if (o->shard_text[0] != '\0') gw_json_text(root, "shard_text", o->shard_text);
     gw_json_flag(root, "alike", o->audit->count == 0 && (o->parting == NULL || o->parting->step == 0));
     for (uint32_t i = 0; i < o->audit->count; i++)
@@ -387,28 +410,42 @@ static void print_json(const arguments *a, const outcome *o) {
     gw_json_print(root);
 }
 
+static void print_parting(const outcome *o) {
+    const gw_audit_parting *p = o->parting;
+    if (o->other_job[0] != '\0')
+        printf("compared with another job, %s, which may differ: %s\n  ", o->other_job, o->differs);
+    if (p->last == 0)
+        printf("the two runs have receipts of no common step\n");
+    else if (p->step == 0)
+        printf("steps %" PRIu64 " to %" PRIu64 " are alike in both runs\n", p->first, p->last);
+    else
+        printf("the two runs part at step %" PRIu64 ": %s\n", p->step,
+               p->sums ? "its sums differ" : "its sums are alike, and the states after it differ");
+}
+
 static void print_text(const arguments *a, const outcome *o) {
     char digits[GW_CHECKPOINT_JOB_TEXT];
     const gw_audit *audit = o->audit;
+    bool damaged = false;
     printf("job %s (%s): ", gw_checkpoint_job_short(&o->job, digits), o->job_name);
-    if (o->parting != NULL && o->parting->last == 0)
-        printf("the two runs have receipts of no common step\n");
-    else if (o->parting != NULL && o->parting->step == 0)
-        printf("steps %" PRIu64 " to %" PRIu64 " are alike in both runs\n", o->parting->first,
-               o->parting->last);
-    else if (o->parting != NULL)
-        printf("the two runs part at step %" PRIu64 ": %s\n", o->parting->step,
-               o->parting->sums ? "its sums differ" : "its sums are alike, and the states after it differ");
+    if (o->parting != NULL) print_parting(o);
     if (audit->last != 0)
         printf("%ssteps %" PRIu64 " to %" PRIu64 " computed again, from %s %" PRIu64 "; %" PRIu64
                " receipts compared\n",
                o->parting != NULL ? "  " : "", audit->first, audit->last,
                o->from == 0 ? "the beginning, step" : "the checkpoint of step", o->from, audit->compared);
-    for (uint32_t i = 0; i < audit->count; i++)
+    for (uint32_t i = 0; i < audit->count; i++) {
         printf("step %" PRIu64 ", %s: %s\n", audit->findings[i].step, a->dirs[audit->findings[i].dir],
                audit->findings[i].text);
+        damaged |= audit->findings[i].kind == GW_AUDIT_FILE;
+    }
     if (o->shard_text[0] != '\0') printf("%s\n", o->shard_text);
-    if (audit->last != 0 && audit->count == 0) printf("all are as the receipts say\n");
+    if (audit->last != 0 && audit->count == 0)
+        printf("all %" PRIu64 " are as the receipts say\n", audit->last - audit->first + 1);
+    if (audit->last != 0 && !damaged && o->known_first < audit->first)
+        printf("steps %" PRIu64 " to %" PRIu64
+               " were not computed; their receipts fit each other (--step computes from an earlier one)\n",
+               o->known_first, audit->first - 1);
 }
 
 /* --shard. */
@@ -425,7 +462,11 @@ static bool look_for_shard(void *context, const gw_receipt_part *part) {
     return true;
 }
 
-static void tell_shard(const arguments *a, const gw_audit *audit, outcome *o) {
+static bool tell_shard(const arguments *a, const gw_audit *audit, outcome *o, gw_err *err) {
+    if (audit->last == a->step && a->shard >= audit->shards)
+        return gw_fail(err, GW_E_USAGE,
+                       "step %" PRIu64 " has %" PRIu32 " shard(s), from 0 on: there is no shard %" PRIu32,
+                       a->step, audit->shards, a->shard);
     const char *by = NULL;
     bool wrong = false;
     for (uint32_t d = 0; d < a->dir_count && by == NULL; d++) {
@@ -442,6 +483,7 @@ static void tell_shard(const arguments *a, const gw_audit *audit, outcome *o) {
              a->step, verdict,
              by != NULL ? "it was added by the peer of " : "none of the directories' peers added it",
              by != NULL ? by : "");
+    return true;
 }
 
 /* The audit. */
@@ -450,13 +492,15 @@ static bool compute(const arguments *a, gw_rerun *rerun, uint64_t step, gw_audit
                     gw_err *err) {
     telling t = {.shows = !a->json && isatty(STDERR_FILENO) == 1};
     if (!begin_at(a, rerun, step, err)) return false;
-    o->from = gw_rerun_at(rerun);
     t.last = step != 0 ? step : last_receipt(a, &o->job);
-    if (t.last <= o->from)
-        return gw_fail(err, GW_E_NOTFOUND,
-                       "there are no receipts behind the oldest checkpoint, that of step %" PRIu64
-                       ": give a --step to begin earlier",
-                       o->from);
+    if (t.last <= gw_rerun_at(rerun)) { /* the only checkpoint is the last one */
+        if (gw_rerun_first_step(rerun) != 0)
+            return gw_fail(err, GW_E_NOTFOUND,
+                           "there are no receipts behind the oldest checkpoint, that of step %" PRIu64,
+                           gw_rerun_at(rerun));
+        if (!gw_rerun_begin(rerun, err)) return false;
+    }
+    o->from = gw_rerun_at(rerun);
     if (t.last > gw_rerun_steps(rerun))
         return gw_fail(err, GW_E_USAGE, "the job has %" PRIu64 " steps: there is no step %" PRIu64,
                        gw_rerun_steps(rerun), t.last);
@@ -470,8 +514,18 @@ static bool compute(const arguments *a, gw_rerun *rerun, uint64_t step, gw_audit
         gw_err ignored; /* where this directory has no whole checkpoint of the step */
         (void)use_step(&one, &o->job, audit->last, use_to_compare, &b, &ignored);
     }
-    if (good && a->shard != UINT32_MAX) tell_shard(a, audit, o);
-    return good;
+    return good && (a->shard == UINT32_MAX || tell_shard(a, audit, o, err));
+}
+
+/* Follows the chains of the receipts in all directories. */
+static bool check_chains(gw_audit *audit, outcome *o, gw_err *err) {
+    o->known_first = UINT64_MAX;
+    for (uint32_t d = 0; d < audit->dir_count; d++) {
+        uint64_t first, last;
+        if (!gw_audit_check_chain(audit, d, &first, &last, err)) return false;
+        if (last != 0 && first < o->known_first) o->known_first = first;
+    }
+    return true;
 }
 
 static int finish(const arguments *a, const outcome *o) {
@@ -488,9 +542,30 @@ static int fail(const gw_err *err) {
     return err->code == GW_E_USAGE ? EXIT_USAGE : EXIT_NOT_COMPUTED;
 }
 
+/* With --bisect against another job: what is other in it. */
+static void tell_other_job(const char *dir, const gw_hash *job, const char *other_dir, const gw_hash *other,
+                           outcome *o) {
+    char *ours = gw_identity_text_read(gw_io_system(), dir, job), *text = NULL;
+    char *theirs = gw_identity_text_read(gw_io_system(), other_dir, other);
+    size_t length = 0;
+    const char *const none[] = {NULL};
+    FILE *out = open_memstream(&text, &length);
+    GW_ASSERT_MEMORY(out != NULL);
+    if (ours != NULL && theirs != NULL)
+        gw_identity_text_compare(out, theirs, ours, none, 3);
+    else
+        fputs("a directory has no record of what its job is", out);
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    gw_checkpoint_job_short(other, o->other_job);
+    snprintf(o->differs, sizeof o->differs, "%s", text);
+    free(text);
+    free(theirs);
+    free(ours);
+}
+
 /* With --bisect: where the first directory's run and the other one part. */
 static bool part(arguments *a, const gw_hash *job, gw_audit_parting *parting, char other[GW_PATH_BYTES],
-                 gw_err *err) {
+                 outcome *o, gw_err *err) {
     gw_hash other_job = *job;
     char digits[GW_HASH_TEXT];
     gw_hex(job->bytes, sizeof job->bytes, digits);
@@ -500,7 +575,9 @@ static bool part(arguments *a, const gw_hash *job, gw_audit_parting *parting, ch
         return false;
     if (!gw_audit_part(a->dirs[0], job, other, &other_job, parting, err)) return false;
     char *whole = realpath(other, NULL);
-    if (parting->step == 0 || !gw_hash_equal(job, &other_job) || whole == NULL) {
+    if (whole == NULL) return true;
+    if (!gw_hash_equal(job, &other_job)) {
+        tell_other_job(a->dirs[0], job, whole, &other_job, o);
         free(whole);
         return true;
     }
@@ -524,8 +601,9 @@ static int audit(arguments *a, char **whole) {
         if (err.code == GW_E_NOTFOUND) err.code = GW_E_USAGE;
         return fail(&err);
     }
+    if (!check_dirs(a, &o.job, &err)) return fail(&err);
     if (a->other != NULL) {
-        if (!part(a, &o.job, &parting, other, &err)) return fail(&err);
+        if (!part(a, &o.job, &parting, other, &o, &err)) return fail(&err);
         o.parting = &parting;
     }
     bool good = (a->run != NULL ? take_given(a, &c) : take_kept(a, &o.job, &c, &err)) &&
@@ -537,13 +615,14 @@ static int audit(arguments *a, char **whole) {
     o.job_name = options.job->name;
     o.audit = &work;
     gw_rerun *rerun = NULL;
-    bool computes = o.parting == NULL || o.parting->step != 0;
+    bool computes = o.parting == NULL || (o.parting->step != 0 && o.other_job[0] == '\0');
     good = gw_directory_open(a->dirs[0], &directory, &err) &&
            (rerun = gw_rerun_open(&options, &directory, &err)) != NULL &&
            check_identity(a, rerun, &o.job, &err);
     work.rerun = rerun;
     work.dirs = a->dirs;
     work.dir_count = a->dir_count;
+    good = good && check_chains(&work, &o, &err);
     if (good && computes)
         good = compute(a, rerun, o.parting != NULL ? parting.step : a->step, &work, &o, &err);
     int code = good ? finish(a, &o) : fail(&err);
