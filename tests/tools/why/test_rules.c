@@ -541,3 +541,24 @@ Test(why, journals_of_different_jobs_are_refused) {
     cr_expect_eq(err.code, GW_E_NOTFOUND);
     gw_why_free(&record);
 }
+
+/* A start that the directory or the other peers turned away names another job, and another name of the peer. */
+Test(why, a_start_that_was_turned_away_does_not_say_which_job_it_is) {
+    static const char *const outcomes[] = {"refused", "denied"};
+    made_flock(2);
+    for (int i = 0; i < 2; i++) {
+        made_event(1, 100 + i, "life", "\"pid\":8,\"last_end\":\"ended\"");
+        made_event(1, 100.1 + i, "start",
+                   "\"job\":\"gpt\",\"job_id\":\"%064x\",\"peer\":\"%s\",\"peer_name\":\"vm\"", 0xb,
+                   made_id(1));
+        made_event(1, 100.2 + i, "done", "\"outcome\":\"%s\",\"text\":\"it runs another job\"", outcomes[i]);
+    }
+    char name[GW_WHY_CALLED];
+    made_read(2, &record);
+    cr_expect_str_eq(record.journals[0].job, record.journals[1].job);
+    cr_expect_str_eq(gw_why_called(&record, record.journals[0].peer, name), "node1");
+    gw_why_free(&record);
+    made_read(1, &record);
+    cr_expect_str_eq(gw_why_called(&record, record.journals[0].peer, name), "node1");
+    gw_why_free(&record);
+}

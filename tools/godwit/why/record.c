@@ -109,8 +109,12 @@ typedef struct reading {
     size_t life_capacity;
     uint32_t count;
     double set_by; /* by how much its clock is ahead of what it was at first */
-    bool memory;   /* it was enough */
-    bool many;     /* there are more events than the record may have */
+    struct {
+        bool open; /* a start has been read, and not how it ended */
+        char job[GW_WHY_JOB], name[GW_WHY_NAME];
+    } before;    /* what the journal and its peer were called before the start that was read last */
+    bool memory; /* it was enough */
+    bool many;   /* there are more events than the record may have */
 } reading;
 
 static bool grow(void **list, size_t *capacity, size_t count, size_t size) {
@@ -132,6 +136,10 @@ static void take_life(gw_why_event *to, const json_t *event, reading *r) {
 static void take_start(gw_why_event *to, const json_t *event, reading *r) {
     gw_why_journal *journal = &r->record->journals[r->journal];
     int peer = peer_of(r->record, gw_journal_text(event, "peer"));
+    r->before.open = true;
+    memcpy(r->before.job, journal->job, sizeof r->before.job);
+    snprintf(r->before.name, sizeof r->before.name, "%s",
+             peer != GW_WHY_NONE ? r->record->peers[peer].name : "");
     take_name(r->record, peer, event, "peer_name");
     to->text = keep_text(r->record, gw_journal_text(event, "job"));
     to->number = count_of(event, "boot");
@@ -198,11 +206,24 @@ static void take_log(gw_why_event *to, const json_t *event, reading *r) {
     take_text(to, event, r);
 }
 
+/* Takes back what a start that was turned away has claimed: a mistyped command, refused because the
+ * directory holds another job or denied by the other peers, says neither which job the journal is of nor
+ * what its peer is called. */
+static void take_back(reading *r) {
+    gw_why_journal *journal = &r->record->journals[r->journal];
+    memcpy(journal->job, r->before.job, sizeof journal->job);
+    if (journal->peer != GW_WHY_NONE && r->before.name[0] != '\0')
+        memcpy(r->record->peers[journal->peer].name, r->before.name, GW_WHY_NAME);
+}
+
 static void take_done(gw_why_event *to, const json_t *event, reading *r) {
     copy_text(gw_journal_text(event, "outcome"), to->word, sizeof to->word);
     take_text(to, event, r);
     to->usual = amount_of(event, "seconds");
     to->step = count_of(event, "steps");
+    bool turned_away = strcmp(to->word, "refused") == 0 || strcmp(to->word, "denied") == 0;
+    if (turned_away && r->before.open) take_back(r);
+    r->before.open = false;
 }
 
 static void take_crash(gw_why_event *to, const json_t *event, reading *r) {
@@ -337,8 +358,8 @@ static bool begin_life(reading *r, const gw_why_event *event) {
     return true;
 }
 
-/* Adds an event to the life that it belongs to. The first lines of a journal may be of a life whose begin is no
- * longer there. */
+/* Adds an event to the life that it belongs to. The first lines of a journal may be of a life whose begin
+ * is no longer there. */
 static bool live(reading *r, const gw_why_event *event) {
     gw_why_record *record = r->record;
     bool none = record->life_count == 0 || record->lives[record->life_count - 1].journal != r->journal;
@@ -466,6 +487,7 @@ static bool read_journal(gw_why_record *record, reading *r, gw_err *err) {
     gw_why_journal *journal = &record->journals[r->journal];
     r->count = 0;
     r->set_by = 0;
+    r->before.open = false;
     if (!gw_journal_read(journal->dir, take_line, r, &found, err)) {
         if (err->code == GW_E_NOTFOUND)
             return gw_fail(err, GW_E_NOTFOUND,

@@ -1,7 +1,7 @@
-/* What the journals of one job's peers tell (tools/godwit/journal/journal.h), read into memory for the rules of
- * `godwit why` and for the report: the peers that appear in them, the lives of those whose journals are here, and
- * the events of all, in the order of time. The files may have been made by somebody else: what is read is bounded,
- * and texts are made printable.
+/* What the journals of one job's peers tell (tools/godwit/journal/journal.h), read into memory for the rules
+ * of `godwit why` and for the report: the peers that appear in them, the lives of those whose journals are
+ * here, and the events of all, in the order of time. The files may have been made by somebody else: what is
+ * read is bounded, and texts are made printable.
  *
  * Thread: a record belongs to its caller. */
 #ifndef GODWIT_TOOLS_GODWIT_WHY_RECORD_H
@@ -118,14 +118,15 @@ typedef struct gw_why_record {
     void *arena; /* owns the texts */
 } gw_why_record;
 
-/* Reads the journals of these directories, which must outlive the record. Fails as gw_journal_read does, naming
- * the directory, with GW_E_INVALID where journals are of different jobs or have too many events, and with GW_E_NOMEM. The caller frees the
- * record, after failure as well. */
+/* Reads the journals of these directories, which must outlive the record. Fails as gw_journal_read does,
+ * naming the directory, with GW_E_INVALID where journals are of different jobs (a start that was refused
+ * or denied does not count) or have too many events, and with GW_E_NOMEM. The caller frees the record,
+ * after failure as well. */
 bool gw_why_read(const char *const *dirs, int count, gw_why_record *record, gw_err *err);
 void gw_why_free(gw_why_record *record);
 
-/* The name of a peer for people: "node3", or where several have that name or none is known the first 8 digits of
- * its id, as in "node3 (1138b321)". `peer` may be GW_WHY_NONE. Returns `text`. */
+/* The name of a peer for people: "node3", or where several have that name or none is known the first 8
+ * digits of its id, as in "node3 (1138b321)". `peer` may be GW_WHY_NONE. Returns `text`. */
 enum { GW_WHY_CALLED = GW_WHY_NAME + 16 };
 const char *gw_why_called(const gw_why_record *record, int peer, char text[GW_WHY_CALLED]);
 
