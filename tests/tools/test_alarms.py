@@ -76,7 +76,7 @@ class Alarms(unittest.TestCase):
             peer.wait_for(lambda event: event["event"] == "view" and len(event["members"]) == 2)
         next_leader = peers[others[0].wait_for(lambda e: e["event"] == "view" and len(e["members"]) == 2)["leader_name"]]
         next_leader.wait_for(
-            lambda event: event["event"] == "log" and event["room"] == "alarm" and "peer-lost" in event["text"]
+            lambda event: event["event"] == "warning" and event["room"] == "alarm" and "peer-lost" in event["text"]
         )
         subprocess.run([GODWIT, "stop", "--dir", os.path.join(folder, [n for n in peers if n != leader][0])], check=True)
         for peer in others:

@@ -67,6 +67,10 @@ static void look(gw_alarms *alarms, double seconds) {
     gw_alarms_look(alarms, snapshot, 1000, now);
 }
 
+static void report(gw_alarms *alarms, uint64_t step, const char *text) {
+    gw_alarms_step(alarms, step, text, snapshot->time, now);
+}
+
 static void expect(uint32_t index, gw_alarm_kind kind, bool over) {
     cr_assert_lt(index, count, "there are %u alarms", count);
     cr_assert_eq(sent[index].kind, kind, "alarm %u is %s", index, gw_alarm_kind_name(sent[index].kind));
@@ -141,7 +145,7 @@ Test(alarm, the_next_leader_sends_what_the_one_before_may_not_have_sent) {
     gw_alarms *alarms = open_alarms("loss>5", 0);
     snapshot->leader = other;
     look(alarms, 1);
-    gw_alarms_step(alarms, 10, "loss=9"); /* is on */
+    report(alarms, 10, "loss=9"); /* is on */
     gw_alarms_corrupt(alarms, 10, "node-c holds other bits");
     set_state(&third, "dead");
     look(alarms, 1);
@@ -161,8 +165,9 @@ Test(alarm, the_next_leader_sends_what_the_one_before_may_not_have_sent) {
     set_state(&third, "alive");
     snapshot->leader = other;
     look(alarms, 1);
-    gw_alarms_step(alarms, 10, "loss=9");
-    gw_alarms_step(alarms, 11, "loss=1");
+    report(alarms, 10, "loss=9");
+    report(alarms, 11, "loss=1");
+    look(alarms, 61); /* Now it is over. */
     look(alarms, 600);
     snapshot->leader = self;
     look(alarms, 1);
@@ -244,24 +249,91 @@ Test(alarm, each_peer_tells_of_its_own_disk) {
 Test(alarm, reports_are_watched) {
     gw_alarms *alarms = open_alarms("loss>8,loss>3x,acc>-1", 0);
     look(alarms, 1);
-    for (uint64_t step = 1; step <= 50; step++) gw_alarms_step(alarms, step, "loss=2 acc=-2 note=x");
+    for (uint64_t step = 1; step <= 50; step++) report(alarms, step, "loss=2 acc=-2 note=x");
     cr_assert_eq(count, 0);
-    gw_alarms_step(alarms, 51, "loss=7"); /* a spike */
+    report(alarms, 51, "loss=7"); /* a spike */
     cr_assert_eq(count, 1);
-    gw_alarms_step(alarms, 52, "loss=9"); /* Now the value is above the bound as well. */
+    report(alarms, 52, "loss=9"); /* Now the value is above the bound as well. */
     cr_assert_eq(count, 2);
-    gw_alarms_step(alarms, 53, "loss=2");
+    report(alarms, 53, "loss=2");
+    cr_assert_eq(count, 2, "a minute has to pass");
+    look(alarms, 61);
     cr_assert_eq(count, 4);
     expect(2, GW_ALARM_LOSS, true);
     expect(3, GW_ALARM_LOSS, true);
-    gw_alarms_step(alarms, 54, "loss=nan acc=-2");
-    gw_alarms_step(alarms, 55, "loss=inf");
+    report(alarms, 54, "loss=nan acc=-2");
+    report(alarms, 55, "loss=inf");
     cr_assert_eq(count, 5);
     expect(4, GW_ALARM_NOT_FINITE, false);
-    gw_alarms_step(alarms, 56, "loss=2");
+    report(alarms, 56, "loss=2");
+    look(alarms, 61);
     expect(5, GW_ALARM_NOT_FINITE, true);
-    gw_alarms_step(alarms, 60, "loss=9");
+    look(alarms, 600);
+    report(alarms, 60, "loss=9");
     cr_assert_str_neq(sent[1].key, sent[count - 1].key, "another spike is another alarm");
+    gw_alarms_close(alarms);
+}
+
+Test(alarm, a_report_that_flaps_is_one_alarm) {
+    gw_alarms *alarms = open_alarms("loss>3,progress=off", 0);
+    look(alarms, 1);
+    for (uint64_t step = 1; step <= 1000; step++) { /* over 100 s */
+        now += SECOND / 10;
+        report(alarms, step, step % 2 ? "loss=5000000" : "loss=1");
+    }
+    cr_assert_eq(count, 1, "%u were sent", count);
+    cr_assert_not_null(strstr(sent[0].text, "loss is 5000000 in step 1,"), "%s", sent[0].text);
+    report(alarms, 1001, "loss=1");
+    look(alarms, 59);
+    cr_assert_eq(count, 1);
+    look(alarms, 2);
+    cr_assert_eq(count, 2);
+    expect(1, GW_ALARM_LOSS, true);
+    look(alarms, 590); /* It is not raised again within ten minutes after that. */
+    report(alarms, 1002, "loss=9");
+    cr_assert_eq(count, 2);
+    look(alarms, 20);
+    report(alarms, 1003, "loss=9");
+    cr_assert_eq(count, 3);
+    expect(2, GW_ALARM_LOSS, false);
+    gw_alarms_close(alarms);
+}
+
+Test(alarm, the_beginning_is_the_time_of_the_step) {
+    gw_alarms *alarms = open_alarms("loss>3", 0);
+    look(alarms, 1);
+    gw_alarms_step(alarms, 11, "loss=9", 77.5, now);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(sent[0].since, 77.5);
+    gw_alarms_close(alarms);
+}
+
+Test(alarm, a_lost_peer_whose_next_life_takes_no_part_is_not_back) {
+    gw_alarms *alarms = open_alarms(NULL, 0);
+    look(alarms, 1);
+    set_state(&other, "dead");
+    look(alarms, 1);
+    cr_assert_eq(count, 1);
+    snapshot->epoch = 5;
+    snapshot->peers[1].member = false;
+    snapshot->peers[1].boot = 2; /* it is started again, and refused */
+    set_state(&other, "alive");
+    look(alarms, 1);
+    cr_assert_eq(count, 1);
+    set_state(&other, "left");
+    for (int i = 0; i < 5; i++) look(alarms, 1);
+    cr_assert_eq(count, 2);
+    expect(1, GW_ALARM_PEER_LOST, false);
+    cr_assert_str_eq(sent[1].key, sent[0].key);
+    cr_assert_not_null(strstr(sent[1].text, "not back"), "%s", sent[1].text);
+    snapshot->peers[1].boot = 3; /* The third life takes part. */
+    snapshot->peers[1].member = true;
+    snapshot->epoch = 6;
+    set_state(&other, "alive");
+    look(alarms, 1);
+    cr_assert_eq(count, 3);
+    expect(2, GW_ALARM_PEER_LOST, true);
+    cr_assert_not_null(strstr(sent[2].text, "is back"));
     gw_alarms_close(alarms);
 }
 

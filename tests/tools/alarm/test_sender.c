@@ -172,8 +172,29 @@ Test(sender, a_storm_is_cut_and_counted) {
     for (int i = 0; i < 1000; i++) gw_alarm_sender_put(sender, &example);
     gw_alarm end = {.kind = GW_ALARM_DONE, .key = "k", .text = "done"};
     gw_alarm_sender_put(sender, &end); /* the end is told all the same, and what was left out */
+    gw_alarm report = {
+        .kind = GW_ALARM_LOSS, .key = "r", .text = "another kind"}; /* It has a limit of its own. */
+    gw_alarm_sender_put(sender, &report);
     gw_alarm_sender_close(sender, PATIENCE_NS);
-    cr_assert_eq(atomic_load(&requests), GW_ALARM_BURST + 1);
+    cr_assert_eq(atomic_load(&requests), GW_ALARM_BURST + 2);
+    json_t *object = json_loads(body, 0, NULL);
+    cr_assert_str_eq(json_string_value(json_object_get(object, "key")), "r");
+    json_decref(object);
+    MHD_stop_daemon(daemon);
+}
+
+Test(sender, what_is_left_out_is_told_by_the_next) {
+    char url[100];
+    gw_err err;
+    if (!has_curl()) cr_skip_test("libcurl is not installed");
+    atomic_store(&status_to_send, 200);
+    struct MHD_Daemon *daemon = start_server(url);
+    gw_alarm_outlets outlets = outlets_of(NULL, url);
+    gw_alarm_sender *sender = gw_alarm_sender_open(&outlets, &err);
+    for (int i = 0; i < 1000; i++) gw_alarm_sender_put(sender, &example);
+    gw_alarm end = {.kind = GW_ALARM_DONE, .key = "k", .text = "done"};
+    gw_alarm_sender_put(sender, &end);
+    gw_alarm_sender_close(sender, PATIENCE_NS);
     json_t *object = json_loads(body, 0, NULL);
     cr_assert_eq(json_integer_value(json_object_get(object, "left_out")), 1000 - GW_ALARM_BURST);
     json_decref(object);

@@ -14,6 +14,10 @@
 #define HOUR_NS UINT64_C(3600000000000)
 /* A new leader sends again what began in this time before: the one before may not have got to it. */
 #define RECENT_NS UINT64_C(120000000000)
+/* A report that crosses a bound many times a second is one alarm: its end is told when the report has stayed below for
+ * CALM_NS, and it is not raised again for QUIET_NS after that. */
+#define CALM_NS  UINT64_C(60000000000)
+#define QUIET_NS UINT64_C(600000000000)
 
 enum { LOST = GW_SNAPSHOT_PEERS, MEAN_STEPS = 20 };
 
@@ -31,14 +35,25 @@ typedef struct seen_peer {
     gw_peer_id id;
     bool member, lost;
     uint64_t view;               /* the number of the last view of which it was a member */
+    uint64_t lost_view;          /* `view` when it was lost */
+    uint64_t lost_boot;          /* the life that was lost */
+    uint64_t vain_boot;          /* a later life that ended before it took part, and was told of */
     char key[GW_ALARM_KEY_TEXT]; /* of the alarm that is on, if it is lost */
 } seen_peer;
+
+/* A condition of the reports, which may come and go with each step. */
+typedef struct flapping {
+    char key[GW_ALARM_KEY_TEXT]; /* of the alarm that is on; "": none is */
+    char end[GW_ALARM_TEXT];     /* the text of its end, of the step in which the condition went away */
+    uint64_t calm_ns;            /* when the condition went away; 0: it is there */
+    uint64_t told_ns;            /* when the last end was told; 0: none was */
+} flapping;
 
 /* The course of a reported number. */
 typedef struct course {
     double mean;
     uint32_t count;
-    char key[GW_ALARM_KEY_TEXT]; /* of the alarm that is on; "": none is */
+    flapping above;
 } course;
 
 struct gw_alarms {
@@ -57,7 +72,8 @@ struct gw_alarms {
     seen_peer peers[LOST];
     uint32_t peer_count;
     course courses[GW_ALARM_LOSSES];
-    char not_finite[GW_ALARM_KEY_TEXT], disk[GW_ALARM_KEY_TEXT]; /* keys of alarms that are on; "": none is */
+    flapping not_finite;
+    char disk[GW_ALARM_KEY_TEXT]; /* the key of the alarm that is on; "": none is */
 };
 
 const char *gw_alarm_kind_name(gw_alarm_kind kind) {
@@ -155,6 +171,34 @@ static gw_alarm alarm_of(const gw_alarms *a, gw_alarm_kind kind, const char *sub
     return alarm;
 }
 
+/* Conditions of reports. */
+
+static void begin_flapping(gw_alarms *a, flapping *f, const gw_alarm *alarm) {
+    f->calm_ns = 0;
+    if (f->key[0] != '\0' || (f->told_ns != 0 && a->now_ns - f->told_ns < QUIET_NS)) return;
+    memcpy(f->key, alarm->key, sizeof f->key);
+    raise_alarm(a, alarm, true, false);
+}
+
+/* The condition is not there; `text` tells it if it was. */
+static void calm_flapping(const gw_alarms *a, flapping *f, const char *text) {
+    if (f->key[0] == '\0' || f->calm_ns != 0) return;
+    f->calm_ns = a->now_ns;
+    snprintf(f->end, sizeof f->end, "%s", text);
+}
+
+static void settle(gw_alarms *a, flapping *f) {
+    if (f->key[0] == '\0' || f->calm_ns == 0 || a->now_ns - f->calm_ns < CALM_NS) return;
+    end_alarm(a, f->key, f->end);
+    f->key[0] = '\0';
+    f->told_ns = a->now_ns;
+}
+
+static void settle_reports(gw_alarms *a) {
+    for (uint32_t i = 0; i < a->rules.loss_count; i++) settle(a, &a->courses[i].above);
+    settle(a, &a->not_finite);
+}
+
 /* This peer leads from now on. What is on, and what happened lately, is sent again by it. */
 static void begin_to_lead(gw_alarms *a) {
     for (uint32_t i = 0; i < a->count; i++) {
@@ -182,6 +226,27 @@ static void key_of_peer(const gw_snapshot_peer *peer, uint64_t view, char subjec
     snprintf(subject, 80, "%.16s/%" PRIu64 "/%" PRIu64, hex, peer->boot, view);
 }
 
+/* A peer that was lost is back when it takes part again: the life that was lost, or a later one in a later view. */
+static bool is_back(const seen_peer *seen, const gw_snapshot_peer *peer) {
+    return peer->member && (peer->boot == seen->lost_boot || seen->view > seen->lost_view);
+}
+
+/* A later life of a lost peer has ended before it took part: the alarm stays, and is sent again with what is known. */
+static void tell_vain_start(gw_alarms *a, seen_peer *seen, const gw_snapshot_peer *peer, const char *name,
+                            const char *at) {
+    condition *c = find(a, seen->key);
+    if (seen->vain_boot == peer->boot) return;
+    seen->vain_boot = peer->boot;
+    if (c == NULL || c->over_ns != 0) return;
+    snprintf(
+        c->alarm.text, sizeof c->alarm.text,
+        "%s at %s was started again, and was refused or left before it took part: it is not back. Its log "
+        "says why; start it with the command and the options that the others have.",
+        name, at);
+    c->sent = false;
+    send_due(a, c);
+}
+
 static void look_at_peer(gw_alarms *a, const gw_snapshot_peer *peer, uint64_t view, bool ending) {
     char subject[80], at[GW_ADDR_TEXT];
     seen_peer *seen = see(a, &peer->id);
@@ -196,6 +261,8 @@ static void look_at_peer(gw_alarms *a, const gw_snapshot_peer *peer, uint64_t vi
     gw_addr_text(&peer->addr, at);
     if (gone && seen->member && !was_lost && !ending) {
         seen->lost = true;
+        seen->lost_view = seen->view;
+        seen->lost_boot = peer->boot;
         memcpy(seen->key, alarm.key, sizeof seen->key);
         snprintf(alarm.text, sizeof alarm.text,
                  "%s at %s %s at step %" PRIu64 "; the others go on with its work. %s", name, at,
@@ -204,7 +271,9 @@ static void look_at_peer(gw_alarms *a, const gw_snapshot_peer *peer, uint64_t vi
                      ? "Start it again with the same command; godwit why says what is known of its end."
                      : "See to the host and its network; the peers meet again by themselves.");
         raise_alarm(a, &alarm, true, false);
-    } else if (was_lost && !gone) {
+    } else if (was_lost && left && peer->boot != seen->lost_boot) {
+        tell_vain_start(a, seen, peer, name, at);
+    } else if (was_lost && !gone && (left || is_back(seen, peer))) {
         char text[GW_ALARM_TEXT];
         seen->lost = false;
         snprintf(text, sizeof text, "%s at %s %s.", name, at, left ? "has left for good" : "is back");
@@ -312,44 +381,54 @@ void gw_alarms_look(gw_alarms *a, const gw_node_snapshot *s, uint64_t disk_bytes
     look_at_progress(a, s);
     look_at_checkpoint(a, s);
     look_at_disk(a, s, disk_bytes);
+    settle_reports(a);
 }
 
 /* Reports. */
 
+/* A number as people read it, without an exponent where it has a common size. */
+static const char *number_text(double value, char text[32]) {
+    double size = fabs(value);
+    snprintf(text, 32, size >= 1000 && size < 1e15 ? "%.0f" : "%.4g", value);
+    return text;
+}
+
 static void judge(gw_alarms *a, uint32_t rule, uint64_t step, double value) {
     const gw_alarm_loss *r = &a->rules.losses[rule];
     course *c = &a->courses[rule];
-    char subject[80], text[GW_ALARM_TEXT];
+    char subject[80], text[GW_ALARM_TEXT], number[32], times[32], mean[32];
     bool known = c->count >= MEAN_STEPS;
     bool above = r->spike ? known && value > r->limit * c->mean : value > r->limit;
     snprintf(subject, sizeof subject, "%s>%g%s/%" PRIu64, r->key, r->limit, r->spike ? "x" : "", step);
     gw_alarm alarm = alarm_of(a, GW_ALARM_LOSS, subject);
     alarm.step = step;
-    if (above && c->key[0] == '\0') {
-        memcpy(c->key, alarm.key, sizeof c->key);
+    number_text(value, number);
+    if (above) {
         if (r->spike)
             snprintf(alarm.text, sizeof alarm.text,
-                     "%s is %.6g in step %" PRIu64 ", %.3g times its recent mean of %.6g.", r->key, value,
-                     step, value / c->mean, c->mean);
+                     "%s is %s in step %" PRIu64 ", %s times its recent mean of %s.", r->key, number, step,
+                     number_text(value / c->mean, times), number_text(c->mean, mean));
         else
-            snprintf(alarm.text, sizeof alarm.text, "%s is %.6g in step %" PRIu64 ", above %g.", r->key,
-                     value, step, r->limit);
-        raise_alarm(a, &alarm, true, false);
-    } else if (!above && c->key[0] != '\0') {
-        snprintf(text, sizeof text, "%s is %.6g again in step %" PRIu64 ".", r->key, value, step);
-        end_alarm(a, c->key, text);
-        c->key[0] = '\0';
+            snprintf(alarm.text, sizeof alarm.text, "%s is %s in step %" PRIu64 ", above %s.", r->key, number,
+                     step, number_text(r->limit, mean));
+        begin_flapping(a, &c->above, &alarm);
+    } else {
+        snprintf(text, sizeof text, "%s is %s again in step %" PRIu64 ", and has not risen since.", r->key,
+                 number, step);
+        calm_flapping(a, &c->above, text);
     }
     if (above) return; /* a spike is no part of the mean */
     c->count += c->count < UINT32_MAX;
     c->mean += (value - c->mean) / (c->count < MEAN_STEPS ? c->count : MEAN_STEPS);
 }
 
-void gw_alarms_step(gw_alarms *a, uint64_t step, const char *report) {
+void gw_alarms_step(gw_alarms *a, uint64_t step, const char *report, double time_s, uint64_t now_ns) {
     const char *rest = report, *value;
     char key[GW_KEY_VALUES_KEY], bad[GW_KEY_VALUES_KEY] = "";
     size_t length;
     double number;
+    a->now_ns = now_ns;
+    a->now_s = time_s;
     while (gw_key_values_next(&rest, key, &value, &length)) {
         if (!gw_key_values_number(value, length, &number)) continue;
         if (!isfinite(number)) snprintf(bad, sizeof bad, "%s", key);
@@ -360,18 +439,17 @@ void gw_alarms_step(gw_alarms *a, uint64_t step, const char *report) {
     snprintf(subject, sizeof subject, "%" PRIu64, step);
     gw_alarm alarm = alarm_of(a, GW_ALARM_NOT_FINITE, subject);
     alarm.step = step;
-    if (bad[0] != '\0' && a->not_finite[0] == '\0') {
-        memcpy(a->not_finite, alarm.key, sizeof a->not_finite);
+    if (bad[0] != '\0') {
         snprintf(alarm.text, sizeof alarm.text,
                  "%s is not finite in step %" PRIu64
                  ". Such a run rarely recovers: go back to a checkpoint with a "
                  "lower learning rate (--continue), or leave such updates out (--on-bad skip).",
                  bad, step);
-        raise_alarm(a, &alarm, true, false);
-    } else if (bad[0] == '\0' && a->not_finite[0] != '\0') {
-        end_alarm(a, a->not_finite, "All reported numbers are finite again.");
-        a->not_finite[0] = '\0';
+        begin_flapping(a, &a->not_finite, &alarm);
+    } else {
+        calm_flapping(a, &a->not_finite, "All reported numbers are finite again.");
     }
+    settle_reports(a);
 }
 
 void gw_alarms_corrupt(gw_alarms *a, uint64_t step, const char *text) {

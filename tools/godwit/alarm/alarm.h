@@ -23,6 +23,7 @@ typedef enum gw_alarm_kind {
     GW_ALARM_DISK,       /* of the sending peer */
     GW_ALARM_NOT_FINITE, /* a number of a report */
     GW_ALARM_LOSS,       /* a rule about a report */
+    GW_ALARM_KINDS,
 } gw_alarm_kind;
 
 /* An alarm to send. */
@@ -53,8 +54,10 @@ void gw_alarms_close(gw_alarms *alarms); /* NULL is allowed */
 /* What is known now; called some times a second. `disk_bytes`: size of this peer's disk, 0 = not known. */
 void gw_alarms_look(gw_alarms *alarms, const gw_node_snapshot *snapshot, uint64_t disk_bytes,
                     uint64_t now_ns);
-/* A committed step, with the job's report. */
-void gw_alarms_step(gw_alarms *alarms, uint64_t step, const char *report);
+/* A committed step, with the job's report, and the time: in seconds since 1970, and of gw_now_ns. A report that
+ * crosses a bound again and again is one alarm: its end is told once it has held for a minute, and then it is not
+ * raised again for ten. */
+void gw_alarms_step(gw_alarms *alarms, uint64_t step, const char *report, double time_s, uint64_t now_ns);
 /* Wrong bits were found. */
 void gw_alarms_corrupt(gw_alarms *alarms, uint64_t step, const char *text);
 /* This peer's run is over: `outcome` is "done", "stopped", "failed", ... (node/publish.h). */

@@ -50,7 +50,7 @@ struct gw_alarm_sender {
     bool closing;
     uint64_t until_ns; /* of closing */
     uint64_t window_ns, left_out;
-    uint32_t in_window; /* alarms since window_ns */
+    uint32_t in_window[GW_ALARM_KINDS]; /* alarms since window_ns, by kind, so that no kind starves another */
 };
 
 static const uint64_t pauses_ns[TRIES - 1] = {5 * SECOND_NS, 15 * SECOND_NS, 60 * SECOND_NS, 300 * SECOND_NS};
@@ -284,15 +284,15 @@ void gw_alarm_sender_put(void *context, const gw_alarm *alarm) {
     gw_alarm_sender *s = context;
     const char *const given[] = {[COMMAND] = s->outlets.command, [WEBHOOK] = s->outlets.url};
     bool end = alarm->kind <= GW_ALARM_FAILED; /* the end of a run is always told */
+    bool bad = !alarm->over && alarm->kind >= GW_ALARM_FAILED;
     uint64_t now = gw_now_ns();
-    gw_log(GW_INFO, "alarm", "%s%s: %s", gw_alarm_kind_name(alarm->kind), alarm->over ? " is over" : "",
-           alarm->text);
     pthread_mutex_lock(&s->lock);
     if (now - s->window_ns > WINDOW_NS) {
         s->window_ns = now;
-        s->in_window = 0;
+        memset(s->in_window, 0, sizeof s->in_window);
     }
-    bool fits = (end || s->in_window < GW_ALARM_BURST) && s->waiting + OUTLETS <= GW_ALARM_WAITING;
+    bool fits =
+        end || (s->in_window[alarm->kind] < GW_ALARM_BURST && s->waiting + OUTLETS <= GW_ALARM_WAITING);
     for (int to = 0; to < OUTLETS && fits; to++) {
         if (given[to] == NULL) continue;
         delivery *one = calloc(1, sizeof *one);
@@ -300,7 +300,17 @@ void gw_alarm_sender_put(void *context, const gw_alarm *alarm) {
         *one = (delivery){.alarm = *alarm, .to = (outlet)to, .due_ns = now, .left_out = s->left_out};
         queue(s, one);
     }
-    s->in_window += fits;
+    s->in_window[alarm->kind] += fits;
     s->left_out = fits ? 0 : s->left_out + 1;
+    bool first_left_out = s->left_out == 1;
     pthread_mutex_unlock(&s->lock);
+    if (fits)
+        gw_log(bad ? GW_WARN : GW_INFO, "alarm", "%s%s: %s", gw_alarm_kind_name(alarm->kind),
+               alarm->over ? " is over" : "", alarm->text);
+    else if (first_left_out)
+        gw_log(
+            GW_WARN, "alarm",
+            "more than %d alarms of the kind %s in ten minutes: the others are left out, and the next alarm "
+            "tells how many",
+            GW_ALARM_BURST, gw_alarm_kind_name(alarm->kind));
 }

@@ -1,12 +1,13 @@
 /* Sends alarms: to a command (--notify) and to an address of the web (--webhook), from a thread of its own. A delivery
  * that fails is tried again, after 5 s, then 15 s, 1 min and 5 min; then the log says so. At most GW_ALARM_BURST
- * alarms are sent in ten minutes: of the others the next one that is sent tells how many were left out. */
+ * alarms of a kind are sent in ten minutes: of the others the next one that is sent tells how many were left out. What is
+ * left out is not logged. */
 #ifndef GODWIT_TOOLS_GODWIT_ALARM_SENDER_H
 #define GODWIT_TOOLS_GODWIT_ALARM_SENDER_H
 
 #include "tools/godwit/alarm/alarm.h"
 
-enum { GW_ALARM_BURST = 30, GW_ALARM_WAITING = 256 };
+enum { GW_ALARM_BURST = 30, GW_ALARM_WAITING = 1024 };
 
 /* Where alarms go, and what each tells of its sender. The texts must outlive the sender. */
 typedef struct gw_alarm_outlets {

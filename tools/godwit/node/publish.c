@@ -224,7 +224,7 @@ static void step_done(gw_publisher *p, const gw_action *action) {
                            .stolen = (uint32_t)steps->stolen};
     show_step(p, &one, &event);
     gw_history_add(p->of.history, &one);
-    if (p->of.alarms != NULL) gw_alarms_step(p->of.alarms, one.step, steps->report);
+    if (p->of.alarms != NULL) gw_alarms_step(p->of.alarms, one.step, steps->report, gw_wall_s(), gw_now_ns());
     set_shown(p, one.step);
     /* Others may have begun the first step behind a state that was loaded long before this peer had the
      * state. */
@@ -968,8 +968,8 @@ void gw_publish_end(gw_publisher *p, uint32_t members) {
         done.payload_read = counts.read_bytes;
         done.payload_failed = counts.reads_failed;
     }
-    gw_events_done(p->of.console->events, &done);
-    if (p->of.alarms == NULL) return;
     bool good = result->finish == GW_FINISH_DONE;
-    gw_alarms_end(p->of.alarms, done.outcome, status.committed_step, good ? summary : result->text);
+    if (p->of.alarms != NULL) /* before the last line of the run, which stays the last */
+        gw_alarms_end(p->of.alarms, done.outcome, status.committed_step, good ? summary : result->text);
+    gw_events_done(p->of.console->events, &done);
 }
