@@ -115,6 +115,7 @@ Test(seeds, every_kind_of_fault_happens) {
         options.peers = 2 + (uint32_t)seed % 5;
         options.fault_ms = 6000;
         options.first_step = 0;     /* a short job leaves less time for them, too */
+        options.frugal = 0;         /* a deal by energy leaves less to steal, and to give back */
         options.evaluate_every = 0; /* steps that wait for a checkpoint leave less time for faults */
         if (seed % 3 == 0) lose_holders(&options);
         if (seed % 5 == 1) look_again(&options);
