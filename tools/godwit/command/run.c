@@ -70,7 +70,8 @@ int gw_run_main(int argc, char **argv) {
                    options.repeated);
         if (options.place_text != NULL) gw_log(GW_INFO, "options", "%s", options.place_text);
         if ((options.job != &gw_job_gpt || gw_init_take_shape(&options.params, &err)) &&
-            gw_descriptors_check(options.peers, options.http != NULL, &err) && gw_run_options_settle(&options, &err))
+            gw_descriptors_check(options.peers, options.http != NULL, &err) &&
+            gw_run_options_settle(&options, &err))
             code = gw_node_run(&options, &console);
         else
             code = fail(command, &err);
