@@ -1,7 +1,10 @@
-/* The target `job_record`: the record of a job on a standing flock, as a member sends it to others. */
+/* The targets `job_record` and `job_spec`: the record of a job on a standing flock, as a member sends it to others, and
+ * what was submitted, which is in it. */
 #include "core/flock/record.h"
+#include "core/flock/spec.h"
 #include "tests/fuzz/target.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,3 +66,68 @@ static bool take_record(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_job_record = {"job_record", 20000, 1024, record_examples, NULL, take_record};
+
+/* A key that everybody knows: what is changed is signed again, so that the search gets past the signature. */
+static void signing_key(uint8_t public_key[32], uint8_t secret_key[64]) {
+    static const uint8_t seed[32] = {1};
+    crypto_sign_seed_keypair(public_key, secret_key, seed);
+}
+
+static void spec_examples(fuzz_add *add, void *context) {
+    static const char *words[] = {"digits", "--epochs", "3"}, *variables[] = {"A=1"};
+    static const gw_job_record_id after = {{1, 2}};
+    static const gw_job_file files[] = {{"a.py", {{7}}, 10, false}, {"b/c", {{8}}, 20, true}};
+    gw_job_spec spec = {.kind = GW_JOB_RUN,
+                        .name = "base",
+                        .command = words,
+                        .command_count = 3,
+                        .least = 1,
+                        .most = 2,
+                        .shares = 1};
+    uint8_t secret_key[64], *bytes;
+    uint32_t length;
+    gw_err err;
+    signing_key(spec.submitter, secret_key);
+    for (int kind = 0; kind < 2; kind++) {
+        GW_ASSERT(gw_job_spec_write(&spec, secret_key, &bytes, &length, &err));
+        add(context, bytes, length);
+        free(bytes);
+        spec.environment = variables;
+        spec.environment_count = 1;
+        spec.after = &after;
+        spec.after_count = 1;
+        spec.files = files;
+        spec.file_count = 2;
+        spec.directory = "/home";
+        spec.need.cores = 2;
+        spec.priority = -1;
+        spec.hold = true;
+    }
+}
+
+/* What is read is written as the same bytes, unless it has fields of later versions. */
+static bool take_spec(const uint8_t *bytes, size_t count) {
+    enum { SIGNATURE = crypto_sign_BYTES };
+    gw_job_spec spec;
+    gw_err err;
+    if (count < SIGNATURE) return gw_job_spec_read(bytes, count, &spec, &err);
+    uint8_t public_key[32], secret_key[64], *again = malloc(count), *written;
+    GW_ASSERT_MEMORY(again != NULL);
+    signing_key(public_key, secret_key);
+    memcpy(again, bytes, count);
+    crypto_sign_detached(again + count - SIGNATURE, NULL, again, count - SIGNATURE, secret_key);
+    bool good = gw_job_spec_read(again, count, &spec, &err);
+    if (good) {
+        uint32_t length;
+        GW_ASSERT(gw_job_spec_write(&spec, secret_key, &written, &length, &err));
+        GW_ASSERT(length == count ? memcmp(written, again, count) == 0 : length < count);
+        free(written);
+        gw_job_spec_free(&spec);
+    } else {
+        GW_ASSERT(err.text[0] != '\0');
+    }
+    free(again);
+    return good;
+}
+
+const fuzz_target fuzz_job_spec = {"job_spec", 20000, 1024, spec_examples, NULL, take_spec};

@@ -30,6 +30,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_options,
     &fuzz_series,
     &fuzz_job_record,
+    &fuzz_job_spec,
     &fuzz_receipts,
     &fuzz_words,
     &fuzz_why,

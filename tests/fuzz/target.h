@@ -57,7 +57,7 @@ extern const fuzz_target fuzz_brain;
 /* disk.c */
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 /* flock.c */
-extern const fuzz_target fuzz_job_record;
+extern const fuzz_target fuzz_job_record, fuzz_job_spec;
 /* receipts.c */
 extern const fuzz_target fuzz_receipts, fuzz_words;
 /* options.c */

@@ -1,0 +1,496 @@
+#include "core/flock/spec.h"
+
+#include "core/base/assert.h"
+#include "core/base/utf8.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION = 1, HEAD_BYTES = 4, SIGNATURE_BYTES = crypto_sign_BYTES, FILE_HEAD_BYTES = 2 + 32 + 8 + 1 };
+enum { LEAST_BYTES = HEAD_BYTES + SIGNATURE_BYTES, MUST_KNOW_BELOW = 128 };
+enum { HOLD = 1, RIGID = 2, SHARED = 4, ALL_FLAGS = 7 };
+
+static const uint8_t MAGIC[] = {'G', 'J', 'S'};
+
+/* The fields in the order of their tags. */
+enum {
+    TAG_NONCE = 1,
+    TAG_SUBMITTER,
+    TAG_KEY,
+    TAG_COUNTER,
+    TAG_WHEN,
+    TAG_KIND,
+    TAG_NAME,
+    TAG_COMMAND,
+    TAG_ENVIRONMENT,
+    TAG_ENVIRONMENT_FILE,
+    TAG_DIRECTORY,
+    TAG_BUILD,
+    TAG_CLASS,
+    TAG_NEED,
+    TAG_NODES,
+    TAG_SHARES,
+    TAG_RETRIES,
+    TAG_PRIORITY,
+    TAG_FLAGS,
+    TAG_TOKEN,
+    TAG_AFTER,
+    TAG_FILES,
+    TAG_END,
+};
+
+/* What is allowed. */
+
+bool gw_job_name_is_valid(const char *name) {
+    size_t length = strlen(name);
+    return length >= 1 && length <= GW_JOB_SPEC_NAME_BYTES && name[0] != '.' &&
+           strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
+}
+
+bool gw_job_path_is_valid(const char *path) {
+    size_t length = strlen(path), wrong;
+    bool control;
+    if (length == 0 || length > GW_JOB_SPEC_PATH_BYTES || !gw_utf8_is_printable(path, &wrong, &control))
+        return false;
+    for (const char *part = path;;) {
+        size_t part_length = strcspn(part, "/");
+        if (part_length == 0 || (part_length == 1 && part[0] == '.') ||
+            (part_length == 2 && memcmp(part, "..", 2) == 0))
+            return false;
+        part += part_length;
+        if (*part == '\0') return true;
+        part++;
+    }
+}
+
+static bool check_words(const char *const *words, uint32_t count, const char *what, gw_err *err) {
+    if (count > GW_JOB_SPEC_WORDS)
+        return gw_fail(err, GW_E_USAGE, "%s has %u words; %d are allowed", what, count, GW_JOB_SPEC_WORDS);
+    for (uint32_t i = 0; i < count; i++)
+        if (words[i] == NULL || strlen(words[i]) > UINT16_MAX)
+            return gw_fail(err, GW_E_USAGE, "word %u of %s is too long; %d bytes are allowed", i + 1, what,
+                           UINT16_MAX);
+    return true;
+}
+
+static bool check_environment(const gw_job_spec *spec, gw_err *err) {
+    if (!check_words(spec->environment, spec->environment_count, "the environment", err)) return false;
+    for (uint32_t i = 0; i < spec->environment_count; i++) {
+        const char *equals = strchr(spec->environment[i], '=');
+        if (equals == NULL || equals == spec->environment[i])
+            return gw_fail(err, GW_E_USAGE, "a variable of the environment is not NAME=VALUE: %.40s",
+                           spec->environment[i]);
+    }
+    return true;
+}
+
+static bool check_files(const gw_job_spec *spec, gw_err *err) {
+    if (spec->file_count > GW_JOB_SPEC_FILES)
+        return gw_fail(err, GW_E_USAGE, "%u files travel with the job; %d are allowed", spec->file_count,
+                       GW_JOB_SPEC_FILES);
+    for (uint32_t i = 0; i < spec->file_count; i++) {
+        if (!gw_job_path_is_valid(spec->files[i].path))
+            return gw_fail(
+                err, GW_E_USAGE,
+                "a file that travels needs a relative name of printable characters without '..', of %d "
+                "bytes at most: %.200s",
+                GW_JOB_SPEC_PATH_BYTES, spec->files[i].path);
+        if (i > 0 && strcmp(spec->files[i - 1].path, spec->files[i].path) >= 0)
+            return gw_fail(err, GW_E_USAGE,
+                           "files of a job are in the order of their names, and none comes twice: %s",
+                           spec->files[i].path);
+    }
+    return true;
+}
+
+static bool check_numbers(const gw_job_spec *spec, gw_err *err) {
+    if (spec->kind < GW_JOB_RUN || spec->kind >= GW_JOB_KINDS)
+        return gw_fail(err, GW_E_USAGE, "a job cannot be of kind %d", (int)spec->kind);
+    if (spec->least < 1 || spec->least > spec->most || spec->most > GW_JOB_SPEC_NODES)
+        return gw_fail(err, GW_E_USAGE, "a job runs on 1 to %d nodes, and the least is not above the most",
+                       GW_JOB_SPEC_NODES);
+    if (spec->kind == GW_JOB_COMMAND && spec->most != 1)
+        return gw_fail(err, GW_E_USAGE, "a command runs on one node");
+    if (spec->shares < 1) return gw_fail(err, GW_E_USAGE, "a job has at least one share");
+    if (spec->retries > GW_JOB_SPEC_RETRIES)
+        return gw_fail(err, GW_E_USAGE, "a job is tried again %d times at most", GW_JOB_SPEC_RETRIES);
+    if (spec->after_count > GW_JOB_SPEC_AFTER)
+        return gw_fail(err, GW_E_USAGE, "a job waits for %d others at most", GW_JOB_SPEC_AFTER);
+    return true;
+}
+
+static bool check(const gw_job_spec *spec, gw_err *err) {
+    if (spec->name == NULL || !gw_job_name_is_valid(spec->name))
+        return gw_fail(
+            err, GW_E_USAGE,
+            "a job's name is 1 to %d letters, digits, dots, dashes and underscores, and does not begin "
+            "with a dot",
+            GW_JOB_SPEC_NAME_BYTES);
+    if (spec->command_count == 0) return gw_fail(err, GW_E_USAGE, "a job needs a command");
+    if (spec->directory != NULL && spec->directory[0] != '/')
+        return gw_fail(err, GW_E_USAGE, "the working directory is not an absolute path: %s", spec->directory);
+    return check_numbers(spec, err) && check_words(spec->command, spec->command_count, "the command", err) &&
+           check_environment(spec, err) && check_files(spec, err);
+}
+
+/* Writing. A field is put with a length of 0, which is written when its end is known; an empty one is taken back. */
+
+static size_t begin(gw_writer *w, uint8_t tag) {
+    gw_put_u8(w, tag);
+    gw_put_u32(w, 0);
+    return w->length;
+}
+
+static void end(gw_writer *w, size_t start) {
+    if (w->failed) return;
+    if (w->length == start) {
+        w->length = start - 5;
+        return;
+    }
+    gw_writer length = gw_writer_on(w->bytes + start - 4, 4);
+    gw_put_u32(&length, (uint32_t)(w->length - start));
+}
+
+static void put_number(gw_writer *w, uint8_t tag, uint64_t value) {
+    size_t start = begin(w, tag);
+    if (value != 0) gw_put_u64(w, value);
+    end(w, start);
+}
+
+static void put_blob(gw_writer *w, uint8_t tag, const void *bytes, size_t count) {
+    size_t start = begin(w, tag);
+    if (!sodium_is_zero(bytes, count)) gw_put_bytes(w, bytes, count);
+    end(w, start);
+}
+
+static void put_text(gw_writer *w, uint8_t tag, const char *text) {
+    size_t start = begin(w, tag);
+    if (text != NULL) gw_put_string(w, text);
+    end(w, start);
+}
+
+static void put_words(gw_writer *w, uint8_t tag, const char *const *words, uint32_t count) {
+    size_t start = begin(w, tag);
+    for (uint32_t i = 0; i < count; i++) gw_put_string(w, words[i]);
+    end(w, start);
+}
+
+static void put_need(gw_writer *w, const gw_allot_need *need) {
+    size_t start = begin(w, TAG_NEED);
+    if (need->cores != 0 || need->memory_mib != 0 || need->gpus != 0) {
+        gw_put_u32(w, need->cores);
+        gw_put_u32(w, need->memory_mib);
+        gw_put_u32(w, need->gpus);
+    }
+    end(w, start);
+}
+
+static void put_nodes(gw_writer *w, const gw_job_spec *spec) {
+    size_t start = begin(w, TAG_NODES);
+    gw_put_u32(w, spec->least);
+    gw_put_u32(w, spec->most);
+    end(w, start);
+}
+
+static void put_lists(gw_writer *w, const gw_job_spec *spec) {
+    size_t start = begin(w, TAG_AFTER);
+    for (uint32_t i = 0; i < spec->after_count; i++)
+        gw_put_bytes(w, spec->after[i].bytes, sizeof spec->after[i].bytes);
+    end(w, start);
+    start = begin(w, TAG_FILES);
+    for (uint32_t i = 0; i < spec->file_count; i++) {
+        gw_put_string(w, spec->files[i].path);
+        gw_put_hash(w, &spec->files[i].hash);
+        gw_put_u64(w, spec->files[i].bytes);
+        gw_put_u8(w, spec->files[i].executable);
+    }
+    end(w, start);
+}
+
+/* Writes everything but what later versions add and the signature. */
+static void put_body(gw_writer *w, const gw_job_spec *spec) {
+    gw_put_bytes(w, MAGIC, sizeof MAGIC);
+    gw_put_u8(w, VERSION);
+    put_blob(w, TAG_NONCE, spec->nonce, sizeof spec->nonce);
+    put_blob(w, TAG_SUBMITTER, spec->submitter, sizeof spec->submitter);
+    put_blob(w, TAG_KEY, spec->key, sizeof spec->key);
+    put_number(w, TAG_COUNTER, spec->counter);
+    put_number(w, TAG_WHEN, spec->when);
+    put_number(w, TAG_KIND, (uint64_t)spec->kind);
+    put_text(w, TAG_NAME, spec->name);
+    put_words(w, TAG_COMMAND, spec->command, spec->command_count);
+    put_words(w, TAG_ENVIRONMENT, spec->environment, spec->environment_count);
+    put_text(w, TAG_ENVIRONMENT_FILE, spec->environment_file);
+    put_text(w, TAG_DIRECTORY, spec->directory);
+    put_text(w, TAG_BUILD, spec->build);
+    put_number(w, TAG_CLASS, spec->compute_class);
+    put_need(w, &spec->need);
+    put_nodes(w, spec);
+    put_number(w, TAG_SHARES, spec->shares);
+    put_number(w, TAG_RETRIES, spec->retries);
+    put_number(w, TAG_PRIORITY, (uint32_t)spec->priority);
+    put_number(w, TAG_FLAGS,
+               (spec->hold ? HOLD : 0U) | (spec->rigid ? RIGID : 0U) | (spec->shared ? SHARED : 0U));
+    put_blob(w, TAG_TOKEN, spec->token, sizeof spec->token);
+    put_lists(w, spec);
+}
+
+bool gw_job_spec_write(const gw_job_spec *spec, const uint8_t secret_key[64], uint8_t **bytes,
+                       uint32_t *length, gw_err *err) {
+    if (!check(spec, err)) return false;
+    uint8_t *memory = malloc(GW_JOB_RECORD_SPEC_BYTES);
+    GW_ASSERT_MEMORY(memory != NULL);
+    gw_writer w = gw_writer_on(memory, GW_JOB_RECORD_SPEC_BYTES - SIGNATURE_BYTES);
+    put_body(&w, spec);
+    if (w.failed) {
+        free(memory);
+        return gw_fail(err, GW_E_LIMIT,
+                       "the job's command, environment and list of files are more than %d bytes",
+                       GW_JOB_RECORD_SPEC_BYTES);
+    }
+    crypto_sign_detached(memory + w.length, NULL, memory, w.length, secret_key);
+    *bytes = memory;
+    *length = (uint32_t)w.length + SIGNATURE_BYTES;
+    return true;
+}
+
+/* Reading. The pointers of what was read are into blocks that one list holds. */
+
+typedef struct memory {
+    char *texts; /* all strings; a string's length on the wire takes more bytes than its terminator */
+    size_t used;
+    void *command, *environment, *after, *files;
+} memory;
+
+static void *take(size_t count, size_t size) {
+    void *block = calloc(count, size);
+    GW_ASSERT_MEMORY(block != NULL);
+    return block;
+}
+
+/* Reads a string; fails the reader where it holds a NUL. */
+static const char *get_text(gw_reader *r, memory *m) {
+    uint16_t length = gw_get_u16(r);
+    const uint8_t *bytes = gw_get_view(r, length);
+    if (bytes == NULL || memchr(bytes, '\0', length) != NULL) {
+        r->failed = true;
+        return NULL;
+    }
+    char *text = m->texts + m->used;
+    memcpy(text, bytes, length);
+    text[length] = '\0';
+    m->used += (size_t)length + 1;
+    return text;
+}
+
+static const char **get_words(gw_reader *r, memory *m, void **block, uint32_t *count) {
+    const char **words = *block = take(GW_JOB_SPEC_WORDS, sizeof *words);
+    while (!r->failed && gw_reader_left(r) > 0) {
+        if (*count == GW_JOB_SPEC_WORDS) {
+            r->failed = true;
+            break;
+        }
+        words[(*count)++] = get_text(r, m);
+    }
+    const char **shorter = realloc(words, (*count + 1) * sizeof *words);
+    if (shorter != NULL) *block = words = shorter;
+    return words;
+}
+
+static void get_after(gw_reader *r, memory *m, gw_job_spec *spec) {
+    gw_job_record_id *after = m->after = take(GW_JOB_SPEC_AFTER, sizeof *after);
+    while (!r->failed && gw_reader_left(r) > 0) {
+        if (spec->after_count == GW_JOB_SPEC_AFTER) {
+            r->failed = true;
+            break;
+        }
+        gw_get_bytes(r, after[spec->after_count].bytes, sizeof after[0].bytes);
+        spec->after_count++;
+    }
+    spec->after = after;
+}
+
+static void get_files(gw_reader *r, memory *m, gw_job_spec *spec) {
+    size_t most = gw_reader_left(r) / FILE_HEAD_BYTES + 1;
+    gw_job_file *files = m->files = take(most, sizeof *files);
+    while (!r->failed && gw_reader_left(r) > 0 && spec->file_count < most) {
+        gw_job_file *file = &files[spec->file_count++];
+        file->path = get_text(r, m);
+        gw_get_hash(r, &file->hash);
+        file->bytes = gw_get_u64(r);
+        file->executable = gw_get_u8(r) != 0;
+    }
+    spec->files = files;
+}
+
+static void get_flags(gw_reader *r, gw_job_spec *spec) {
+    uint64_t flags = gw_get_u64(r);
+    spec->hold = (flags & HOLD) != 0;
+    spec->rigid = (flags & RIGID) != 0;
+    spec->shared = (flags & SHARED) != 0;
+    r->failed |= flags > ALL_FLAGS;
+}
+
+/* A number that fits 32 bits. */
+static uint32_t get_small(gw_reader *r) {
+    uint64_t value = gw_get_u64(r);
+    r->failed |= value > UINT32_MAX;
+    return (uint32_t)value;
+}
+
+static void get_numbers(gw_reader *r, uint8_t tag, gw_job_spec *spec) {
+    switch (tag) {
+    case TAG_COUNTER:
+        spec->counter = gw_get_u64(r);
+        break;
+    case TAG_WHEN:
+        spec->when = gw_get_u64(r);
+        break;
+    case TAG_KIND:
+        spec->kind = (gw_job_kind)get_small(r);
+        break;
+    case TAG_CLASS:
+        spec->compute_class = get_small(r);
+        break;
+    case TAG_NEED:
+        spec->need.cores = gw_get_u32(r);
+        spec->need.memory_mib = gw_get_u32(r);
+        spec->need.gpus = gw_get_u32(r);
+        break;
+    case TAG_NODES:
+        spec->least = gw_get_u32(r);
+        spec->most = gw_get_u32(r);
+        break;
+    case TAG_SHARES:
+        spec->shares = get_small(r);
+        break;
+    case TAG_RETRIES:
+        spec->retries = get_small(r);
+        break;
+    case TAG_PRIORITY:
+        spec->priority = (int32_t)get_small(r);
+        break;
+    default:
+        get_flags(r, spec);
+    }
+}
+
+static void get_field(gw_reader *r, uint8_t tag, memory *m, gw_job_spec *spec) {
+    switch (tag) {
+    case TAG_NONCE:
+        gw_get_bytes(r, spec->nonce, sizeof spec->nonce);
+        break;
+    case TAG_SUBMITTER:
+        gw_get_bytes(r, spec->submitter, sizeof spec->submitter);
+        break;
+    case TAG_KEY:
+        gw_get_bytes(r, spec->key, sizeof spec->key);
+        break;
+    case TAG_TOKEN:
+        gw_get_bytes(r, spec->token, sizeof spec->token);
+        break;
+    case TAG_NAME:
+        spec->name = get_text(r, m);
+        break;
+    case TAG_COMMAND:
+        spec->command = get_words(r, m, &m->command, &spec->command_count);
+        break;
+    case TAG_ENVIRONMENT:
+        spec->environment = get_words(r, m, &m->environment, &spec->environment_count);
+        break;
+    case TAG_ENVIRONMENT_FILE:
+        spec->environment_file = get_text(r, m);
+        break;
+    case TAG_DIRECTORY:
+        spec->directory = get_text(r, m);
+        break;
+    case TAG_BUILD:
+        spec->build = get_text(r, m);
+        break;
+    case TAG_AFTER:
+        get_after(r, m, spec);
+        break;
+    case TAG_FILES:
+        get_files(r, m, spec);
+        break;
+    default:
+        get_numbers(r, tag, spec);
+    }
+}
+
+/* Reads the fields. *known becomes the bytes up to the first field of a later version. Returns false where they are
+ * malformed, or, with *later set, where a field must be known and is not. */
+static bool get_fields(gw_reader *r, memory *m, gw_job_spec *spec, size_t *known, bool *later) {
+    uint8_t last = 0;
+    *known = r->position;
+    while (gw_reader_left(r) > 0) {
+        uint8_t tag = gw_get_u8(r);
+        uint32_t length = gw_get_u32(r);
+        const uint8_t *bytes = gw_get_view(r, length);
+        if (bytes == NULL || length == 0 || tag <= last) return false;
+        last = tag;
+        if (tag >= TAG_END) {
+            *later |= tag < MUST_KNOW_BELOW;
+            continue;
+        }
+        gw_reader field = gw_reader_on(bytes, length);
+        get_field(&field, tag, m, spec);
+        if (!gw_reader_done(&field)) return false;
+        *known = r->position;
+    }
+    return !r->failed;
+}
+
+/* Whether the values are allowed, and are written as gw_job_spec_write writes them. */
+static bool is_written_so(const gw_job_spec *spec, const uint8_t *bytes, size_t known) {
+    gw_err err;
+    if (!check(spec, &err)) return false;
+    uint8_t *again = take(1, GW_JOB_RECORD_SPEC_BYTES);
+    gw_writer w = gw_writer_on(again, GW_JOB_RECORD_SPEC_BYTES);
+    put_body(&w, spec);
+    bool same = !w.failed && w.length == known && memcmp(again, bytes, known) == 0;
+    free(again);
+    return same;
+}
+
+bool gw_job_spec_read(const void *bytes, size_t length, gw_job_spec *spec, gw_err *err) {
+    *spec = (gw_job_spec){.kind = GW_JOB_RUN};
+    if (length > GW_JOB_RECORD_SPEC_BYTES || length < LEAST_BYTES || memcmp(bytes, MAGIC, sizeof MAGIC) != 0)
+        return gw_fail(err, GW_E_INVALID, "what was submitted as a job is no specification of one");
+    gw_reader r = gw_reader_on(bytes, length - SIGNATURE_BYTES);
+    gw_get_view(&r, sizeof MAGIC);
+    uint8_t version = gw_get_u8(&r);
+    if (version > VERSION)
+        return gw_fail(err, GW_E_UNSUPPORTED, "the job's specification is of version %u; this build reads %d",
+                       version, VERSION);
+    memory *m = take(1, sizeof *m);
+    m->texts = take(length, 1);
+    spec->memory = m;
+    size_t known = 0;
+    bool later = false, good = version == VERSION && get_fields(&r, m, spec, &known, &later);
+    if (good && later)
+        gw_fail(err, GW_E_UNSUPPORTED,
+                "the job's specification has fields of a later version of this program");
+    else if (!good || !is_written_so(spec, bytes, known))
+        good = gw_fail(err, GW_E_INVALID, "the job's specification is malformed");
+    else if (crypto_sign_verify_detached((const uint8_t *)bytes + length - SIGNATURE_BYTES, bytes,
+                                         length - SIGNATURE_BYTES, spec->submitter) != 0)
+        good = gw_fail(err, GW_E_DENIED, "the job's specification is not signed by its submitter");
+    if (good && !later) return true;
+    gw_job_spec_free(spec);
+    return false;
+}
+
+void gw_job_spec_free(gw_job_spec *spec) {
+    memory *m = spec->memory;
+    if (m != NULL) {
+        free(m->texts);
+        free(m->command);
+        free(m->environment);
+        free(m->after);
+        free(m->files);
+        free(m);
+    }
+    *spec = (gw_job_spec){.kind = GW_JOB_RUN};
+}
