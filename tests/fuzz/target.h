@@ -58,6 +58,8 @@ extern const fuzz_target fuzz_brain;
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 /* flock.c */
 extern const fuzz_target fuzz_job_record, fuzz_job_spec;
+/* map.c */
+extern const fuzz_target fuzz_map_rows;
 /* receipts.c */
 extern const fuzz_target fuzz_receipts, fuzz_words;
 /* options.c */
