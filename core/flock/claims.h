@@ -1,0 +1,69 @@
+/* What a member tells all others of itself: what it has, the conditions that it is in, and its claims, which are the jobs
+ * that run there, are about to, or are not to be started there. It is one list of each member, numbered by (boot,
+ * version): of two, the higher one holds, so that lists travel by way of others and come in any order.
+ *
+ * Bytes (core/base/wire.h): version u8 | member 16 | boot u64 | number u64 | conditions u8 | cores u32 | memory u32 |
+ * GPUs u32 | compute class u32 | build string | name string | count u16 | claims, each: job 16 | state u8 | slots u32 |
+ * port u16, by rising job. There is one encoding of each list.
+ *
+ * Pure; any thread. */
+#ifndef GODWIT_CORE_FLOCK_CLAIMS_H
+#define GODWIT_CORE_FLOCK_CLAIMS_H
+
+#include "core/base/err.h"
+#include "core/flock/allot.h"
+
+enum {
+    GW_CLAIMS_MOST = 4096,
+    GW_CLAIMS_NAME_TEXT = 64,
+    GW_CLAIMS_BUILD_TEXT = 64,
+    GW_CLAIMS_BYTES =
+        200 + GW_CLAIMS_NAME_TEXT + GW_CLAIMS_BUILD_TEXT + GW_CLAIMS_MOST * 23, /* no list is longer */
+};
+
+typedef enum gw_claim_state {
+    GW_CLAIM_CLAIMED = 1, /* a child is to be started when others have had the time to object */
+    GW_CLAIM_RUNNING,
+    GW_CLAIM_LEAVING, /* a child was asked to end */
+    GW_CLAIM_STRUCK,  /* the job is not to be started here again */
+    GW_CLAIM_STATES,
+} gw_claim_state;
+
+typedef struct gw_claim {
+    gw_job_record_id job;
+    gw_claim_state state;
+    uint32_t slots; /* of a map's child; 0: of no meaning */
+    uint16_t port;  /* that a RUN's child listens on; 0: none */
+} gw_claim;
+
+typedef struct gw_claims {
+    gw_peer_id member;
+    uint64_t boot, number;
+    bool drained;   /* it takes no children */
+    bool disk_bad;  /* its disk takes no writes */
+    bool past_gate; /* it knows what the others know (exchange.h) */
+    bool doubtful;  /* children of several jobs failed here soon after their start */
+    gw_allot_need has;
+    uint32_t compute_class;
+    char build[GW_CLAIMS_BUILD_TEXT];
+    char name[GW_CLAIMS_NAME_TEXT]; /* of the node, for people: UTF-8 without control characters */
+    gw_claim *list;                 /* by rising job */
+    uint32_t count;
+} gw_claims;
+
+/* A copy with a list of its own. */
+gw_claims gw_claims_copy(const gw_claims *claims);
+void gw_claims_free(gw_claims *claims);
+/* The claim on a job; NULL: there is none. */
+const gw_claim *gw_claims_find(const gw_claims *claims, const gw_job_record_id *job);
+/* Adds a claim, or replaces that on its job; where there are GW_CLAIMS_MOST, nothing happens. */
+void gw_claims_set(gw_claims *claims, const gw_claim *claim);
+void gw_claims_remove(gw_claims *claims, const gw_job_record_id *job);
+
+/* Writes a list; `bytes` has room for GW_CLAIMS_BYTES. Returns its length. */
+size_t gw_claims_put(const gw_claims *claims, uint8_t *bytes);
+/* Reads a list, which the caller frees after success. Fails with GW_E_INVALID, and with GW_E_UNSUPPORTED where it is of
+ * a later version. */
+bool gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err);
+
+#endif
