@@ -43,7 +43,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_JOB_API 9u
+/* The version of this interface. Version 10 has added gw_job_type.samples, at the end; a job that was built for
+ * version 9 runs as one that does not tell its samples. */
+#define GW_JOB_API        10u
+#define GW_JOB_API_OLDEST 9u
 
 enum {
     GW_MAX_TENSORS = 65536,
@@ -345,6 +348,26 @@ static inline const void *gw_payload(const gw_emitter *emitter) {
     return emitter->payload;
 }
 
+/* A sample of a shard: what people need to find it in the data. The strings belong to the job, which may free
+ * them when gw_take_sample has returned. */
+typedef struct gw_sample {
+    const char *set;  /* what it belongs to: "train", or a file; NULL: the job has one set */
+    const char *unit; /* what `index` and `count` count: "byte", "token"; NULL: samples */
+    uint64_t index;   /* of the sample in the set, from 0 on; of a stretch of text, where it begins */
+    uint64_t count;   /* 1, or the units of the stretch */
+    const char *text; /* what it is, for people: a label, the first characters; NULL: nothing is known */
+} gw_sample;
+
+/* Where a job tells the samples of a shard. Jobs use it through the function below. */
+typedef struct gw_sample_sink gw_sample_sink;
+struct gw_sample_sink {
+    void (*take)(gw_sample_sink *sink, const gw_sample *sample);
+};
+
+static inline void gw_take_sample(gw_sample_sink *sink, const gw_sample *sample) {
+    sink->take(sink, sample);
+}
+
 typedef struct gw_job_type {
     uint32_t api;             /* GW_JOB_API */
     const char *name;         /* what follows `godwit run`: "digits" */
@@ -443,6 +466,12 @@ typedef struct gw_job_type {
      * `commit` see only sums and state of at most GW_GPU_SMALL elements; pointers to larger ones are NULL.
      * gw_job_gpu.measure computes what `scalars` needs of larger sums. */
     const struct gw_job_gpu *gpu;
+
+    /* Optional. Tells the samples that the shard of `step` takes, by gw_take_sample, in the shard's order, for
+     * people who look for the data that a wrong or extreme contribution came from (`godwit audit`). It computes
+     * nothing else, and may read files. Called from one thread, while lanes are open and nothing else runs. A
+     * job that takes no data, or does not know, leaves it out. */
+    bool (*samples)(void *job, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err);
 } gw_job_type;
 
 #endif

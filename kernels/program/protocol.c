@@ -19,7 +19,8 @@ static const struct {
     [GW_PROGRAM_DESCRIBED] = {"DESCRIBED", 0}, [GW_PROGRAM_DONE] = {"DONE", 0},
     [GW_PROGRAM_UPDATED] = {"UPDATED", 0},     [GW_PROGRAM_FORKED] = {"FORKED", 0},
     [GW_PROGRAM_ERROR] = {"ERROR", 0},         [GW_PROGRAM_LOG] = {"LOG", 0},
-    [GW_PROGRAM_GONE] = {"GONE", 0},
+    [GW_PROGRAM_GONE] = {"GONE", 0},           [GW_PROGRAM_SAMPLES] = {"SAMPLES", 0},
+    [GW_PROGRAM_SAMPLED] = {"SAMPLED", 0},
 };
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
@@ -187,7 +188,8 @@ static void get_options(gw_reader *r, gw_program_options *options) {
     options->eval_shards = gw_get_u32(r);
     options->parts = gw_get_u32(r);
     options->clip = gw_get_f64(r);
-    options->flags = get_up_to(r, GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED);
+    options->flags = get_up_to(r, GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER | GW_PROGRAM_ONCE_EVALUATED |
+                                      GW_PROGRAM_TELLS_SAMPLES);
     options->weight = gw_get_u32(r);
     options->workers = gw_get_u32(r);
     options->model_text = get_text(r);
@@ -369,6 +371,10 @@ static void put_from_worker(gw_writer *w, const gw_program_message *m) {
         gw_put_u32(w, m->gone.serial);
         gw_put_u32(w, m->gone.status);
         break;
+    case GW_PROGRAM_SAMPLED:
+        gw_put_u16(w, m->sampled.count);
+        gw_put_bytes(w, m->sampled.numbers.bytes, m->sampled.numbers.length);
+        break;
     }
 }
 
@@ -415,6 +421,12 @@ static void get_from_worker(gw_reader *r, gw_program_message *m) {
     case GW_PROGRAM_GONE:
         m->gone.serial = gw_get_u32(r);
         m->gone.status = gw_get_u32(r);
+        break;
+    case GW_PROGRAM_SAMPLED:
+        m->sampled.count = gw_get_u16(r);
+        if (m->sampled.count > GW_PROGRAM_SAMPLES_MOST) r->failed = true;
+        m->sampled.numbers = gw_reader_on(r->bytes + r->position, m->sampled.count * sizeof(uint64_t));
+        for (uint32_t i = 0; i < m->sampled.count && !r->failed; i++) (void)gw_get_u64(r);
         break;
     }
 }

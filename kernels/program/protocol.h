@@ -15,6 +15,7 @@ enum {
     GW_PROGRAM_TEXT_MOST = 60000,    /* bytes of an error's text */
     GW_PROGRAM_REPORT_NAME = 27,     /* bytes of the name of a report, without "val_" */
     GW_PROGRAM_REPORTS = 64,         /* sums that are reported; a message has up to twice as many values */
+    GW_PROGRAM_SAMPLES_MOST = 8000,  /* numbers of samples in a message */
 };
 
 typedef enum gw_program_kind {
@@ -28,6 +29,7 @@ typedef enum gw_program_kind {
     GW_PROGRAM_FORK = 8,
     GW_PROGRAM_FINISH = 9,
     GW_PROGRAM_LEAVE = 10,
+    GW_PROGRAM_SAMPLES = 11,
 
     GW_PROGRAM_HELLO = 64,
     GW_PROGRAM_OPTIONS = 65,
@@ -40,6 +42,7 @@ typedef enum gw_program_kind {
     GW_PROGRAM_ERROR = 72,
     GW_PROGRAM_LOG = 73,
     GW_PROGRAM_GONE = 74,
+    GW_PROGRAM_SAMPLED = 75,
 } gw_program_kind;
 
 typedef enum gw_program_role {
@@ -70,7 +73,12 @@ typedef enum gw_program_dtype {
 } gw_program_dtype;
 
 /* Bits of gw_program_options.flags. */
-enum { GW_PROGRAM_HAS_ONCE = 1, GW_PROGRAM_HAS_AFTER = 2, GW_PROGRAM_ONCE_EVALUATED = 4 };
+enum {
+    GW_PROGRAM_HAS_ONCE = 1,
+    GW_PROGRAM_HAS_AFTER = 2,
+    GW_PROGRAM_ONCE_EVALUATED = 4,
+    GW_PROGRAM_TELLS_SAMPLES = 8,
+};
 /* The bit of gw_program_tensor.flags that a state tensor may have. */
 enum { GW_PROGRAM_APPLY_ONLY = 1 };
 /* Bits of gw_program_tensor.flags of a sum. */
@@ -161,7 +169,7 @@ typedef struct gw_program_batch {
 } gw_program_batch;
 
 /* A message. The member of the union that counts is the one that is named after the kind; the comment says
- * which kinds share one. INIT and LEAVE have none. */
+ * which kinds share one. INIT, LEAVE and SAMPLES have none. */
 typedef struct gw_program_message {
     gw_program_kind kind;
     union {
@@ -215,6 +223,10 @@ typedef struct gw_program_message {
         struct {
             uint32_t serial, status;
         } gone;
+        struct {
+            uint16_t count;
+            gw_reader numbers; /* on the message's bytes: `count` times a u64 */
+        } sampled;
     };
 } gw_program_message;
 

@@ -98,8 +98,24 @@ static void say_hello(script *s) {
     say(s, &m);
 }
 
+/* The worker's answers to program_samples. */
+static void say_samples(script *s) {
+    uint8_t numbers[16];
+    gw_writer w = gw_writer_on(numbers, sizeof numbers);
+    gw_put_u64(&w, 7);
+    gw_put_u64(&w, UINT64_MAX);
+    gw_program_message m = {.kind = GW_PROGRAM_SAMPLED};
+    m.sampled.count = 2;
+    m.sampled.numbers = gw_reader_on(numbers, w.length);
+    say_done(s, GW_PROGRAM_SHARD);
+    say(s, &m);
+}
+
 static void worker_examples(fuzz_add *add, void *context) {
-    for (uint8_t options = 0; options <= (GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER); options++) {
+    static const uint8_t kinds[] = {0, GW_PROGRAM_HAS_ONCE, GW_PROGRAM_HAS_AFTER,
+                                    GW_PROGRAM_HAS_ONCE | GW_PROGRAM_HAS_AFTER, GW_PROGRAM_TELLS_SAMPLES};
+    for (size_t i = 0; i < sizeof kinds; i++) {
+        uint8_t options = kinds[i];
         script s = {.used = 0};
         gw_program_message m;
         say_hello(&s);
@@ -108,12 +124,13 @@ static void worker_examples(fuzz_add *add, void *context) {
         say_done(&s, GW_PROGRAM_ARENAS);
         for (int step = 0; step < STEPS; step++) {
             bool evaluates = step == 2;
-            for (int i = 0; i < (evaluates ? 1 : 2); i++) say_done(&s, GW_PROGRAM_SHARD);
-            for (int i = 0; i < (evaluates ? 0 : 2); i++) say_done(&s, GW_PROGRAM_PART);
+            for (int k = 0; k < (evaluates ? 1 : 2); k++) say_done(&s, GW_PROGRAM_SHARD);
+            for (int k = 0; k < (evaluates ? 0 : 2); k++) say_done(&s, GW_PROGRAM_PART);
             m = (gw_program_message){.kind = GW_PROGRAM_UPDATED};
             if (!evaluates && (options & GW_PROGRAM_HAS_ONCE) != 0) say(&s, &m);
             if ((options & GW_PROGRAM_HAS_AFTER) != 0) say_done(&s, GW_PROGRAM_AFTER);
         }
+        if ((options & GW_PROGRAM_TELLS_SAMPLES) != 0) say_samples(&s);
         say_done(&s, GW_PROGRAM_FINISH);
         add(context, s.bytes, s.used);
     }
@@ -209,6 +226,11 @@ static bool run_step(void *job, void *lane, uint64_t step, const gw_state *state
     return type->commit(job, step, state, err);
 }
 
+static void take_sample(gw_sample_sink *sink, const gw_sample *sample) {
+    (void)sink;
+    GW_ASSERT(sample->count == 1);
+}
+
 /* Runs a job that could be opened. */
 static bool run(void *job, gw_err *err) {
     const gw_job_type *type = &gw_job_program;
@@ -237,6 +259,9 @@ static bool run(void *job, gw_err *err) {
         good = planned[i].role != GW_STATE || type->init(job, &range, &state, err);
     }
     for (uint64_t step = 0; good && step < STEPS; step++) good = run_step(job, lane, step, &state, &all, err);
+    gw_sample_sink sink = {.take = take_sample};
+    gw_err unsaid; /* most programs do not tell */
+    if (good) (void)type->samples(job, 0, 0, &sink, &unsaid);
     good = good && type->finish(job, STEPS, &state, err);
     type->lane_close(job, lane);
     for (uint32_t i = 0; i < planned_count; i++) free(sums[i]);

@@ -1,5 +1,6 @@
 """Programs of NumPy's arrays: the same bytes whatever dies, and what a faulty program is told."""
 
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,9 @@ import sys
 import peers
 
 sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
+sys.path.insert(0, peers.MODULE)
 import tap  # noqa: E402
+from godwit.job import ShardContext  # noqa: E402
 
 PLAIN = os.path.join(peers.PROGRAMS, "plain.py")
 PROBED = os.path.join(peers.PROGRAMS, "probed.py")
@@ -47,6 +50,20 @@ class SameBytes(peers.Case):
         ends = [peer.end() for peer in flock]
         self.assertEqual(sorted(ends), [-9, 0, 0], [p.output for p in flock])
         self.assertEqual([peers.state_of(p.output) for p, end in zip(flock, ends) if end == 0], [state] * 2)
+
+    def test_an_audit_names_the_samples_of_a_shard(self):
+        self.state("audited", PLAIN, (), ("--workers", "2"))
+        where = os.path.join(self.folder, "audited")
+        for step, update, training, shard, shards in ((2, 1, True, 4, 6), (4, 3, False, 1, 2)):
+            command = [peers.BINARY, "audit", where, "--step", str(step), "--shard", str(shard), "--json"]
+            done = subprocess.run(
+                command, env=peers.environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                timeout=peers.LIMIT_S, check=False,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            expected = ShardContext(1, step - 1, update, training, shard, shards).indices(600, 10)
+            found = json.loads(done.stdout)
+            self.assertEqual([sample["index"] for sample in found["samples"]], expected)
 
     def test_two_threads_are_another_job_with_one_state(self):
         self.expect_one_state_with_two_threads(PLAIN)

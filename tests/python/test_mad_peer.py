@@ -203,8 +203,8 @@ REQUESTS = {
     Kind.FINISH: lambda step: protocol.Writer(Kind.FINISH).put("QQH", step, step, 0),
     Kind.FORK: lambda step: protocol.Writer(Kind.FORK).put("I", step),
 }
-KINDS = [Kind.SHARD] * 3 + [Kind.PART, Kind.ONCE, Kind.AFTER, Kind.FORK, Kind.INIT, Kind.ARENAS, Kind.WELCOME, Kind.LEAVE]
-ENDS = (Kind.DESCRIBED, Kind.DONE, Kind.UPDATED, Kind.ERROR)
+KINDS = [Kind.SHARD] * 4 + [Kind.PART, Kind.ONCE, Kind.AFTER, Kind.FORK, Kind.INIT, Kind.ARENAS, Kind.WELCOME, Kind.LEAVE, Kind.SAMPLES]
+ENDS = (Kind.DESCRIBED, Kind.DONE, Kind.UPDATED, Kind.SAMPLED, Kind.ERROR)
 
 
 class Mad(unittest.TestCase):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,103 @@ def audit(*arguments, cwd=None):
     return done.returncode, done.stdout, done.stderr
 
 
+def run_alone(folder, *job):
+    done = subprocess.run(
+        [GODWIT, "run", *job, "--dir", folder, "--workers", "2", "--listen", "127.0.0.1:0"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+def write_idx(path, kind, shape, data):
+    """A file in the format of MNIST."""
+    with open(path, "wb") as file:
+        file.write(struct.pack(f">BBBB{len(shape)}I", 0, 0, kind, len(shape), *shape) + data)
+
+
+def write_pictures(folder, wrong):
+    """Pictures of ten kinds that are easily told apart; the label of training picture ``wrong`` is another one."""
+    os.makedirs(folder)
+    draw = random.Random(3)
+    kinds = [draw.randbytes(64) for _ in range(10)]
+    for name, count in (("train", 600), ("t10k", 60)):
+        labels = bytearray(i % 10 for i in range(count))
+        pixels = b"".join(bytes(min(max(v + draw.randrange(-20, 20), 0), 255) for v in kinds[label]) for label in labels)
+        if name == "train":
+            labels[wrong] = (labels[wrong] + 5) % 10
+        write_idx(os.path.join(folder, f"{name}-images-idx3-ubyte"), 8, (count, 8, 8), pixels)
+        write_idx(os.path.join(folder, f"{name}-labels-idx1-ubyte"), 8, (count,), bytes(labels))
+    return labels
+
+
+class Spikes(unittest.TestCase):
+    """A sample that poisons a step is named."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def spike(self, code, *arguments):
+        found, out, err = audit(os.path.join(self.folder, "run"), *arguments, "--json", cwd=self.folder)
+        self.assertEqual(found, code, out + err)
+        return json.loads(out)["spike"]
+
+    def test_a_picture_with_a_wrong_label_is_named(self):
+        wrong = 437
+        write_pictures(os.path.join(self.folder, "pictures"), wrong)
+        where = os.path.join(self.folder, "run")
+        run_alone(where, "digits", "--data", os.path.join(self.folder, "pictures"), "--epochs", "12", "--batch", "60",
+                  "--micro-batch", "5", "--hidden", "32", "--lr", "0.01")  # fmt: skip
+        found = self.spike(1, "--spike")
+        first = found["own"]["extreme"][0]
+        self.assertEqual(first["by"], "report")
+        self.assertIn({"index": wrong, "count": 1, "unit": "sample", "set": "train", "text": f"label {(wrong + 5) % 10}"},
+                      first["samples"])  # fmt: skip
+        self.assertEqual((first["sample_count"], len(first["samples"])), (5, 5))
+        self.assertGreater(found["value"], 3 * found["mean"])
+        # The text names the same, and a step that is no spike has no such shard.
+        code, out, err = audit(where, "--spike=loss>3x")
+        self.assertEqual(code, 1, out + err)
+        self.assertIn(f"shard {first['shard']} of step {found['step']} stands out of 12: it adds", out)
+        self.assertIn(f"    sample {wrong} of train: label {(wrong + 5) % 10}\n", out)
+        self.assertEqual(self.spike(0, "--spike=test_loss")["step"], None)
+        self.assertEqual(self.spike(0, "--spike", "--step", "1")["own"]["extreme"], [])
+        # What is asked wrongly.
+        for arguments, code, text in (
+            (["--spike=nothing"], 2, "it reports epoch, loss, accuracy"),
+            (["--spike=a>b"], 2, "is not KEY"),
+            (["--spike=loss,val>2"], 2, "is not KEY"),
+            (["--spike", "--bisect", where], 2, "give it without --bisect"),
+            (["--spike", "--step", "500"], 2, "there is no step 500"),
+        ):
+            found, out, err = audit(where, *arguments)
+            self.assertEqual(found, code, out + err)
+            self.assertIn(text, err)
+        os.unlink(os.path.join(where, "series"))
+        code, out, err = audit(where, "--spike")
+        self.assertEqual(code, 3, out + err)
+        self.assertIn("name the step by --step", err)
+
+    def test_a_stretch_of_garbage_in_a_text_is_named(self):
+        line, context, window = "The bar-tailed godwit flies eleven days without landing.\n", 63, 700
+        text = bytearray((line * 1200)[: context * 1000 + 1].encode())
+        draw = random.Random(9)
+        text[context * window : context * (window + 1)] = bytes(draw.randrange(33, 127) for _ in range(context))
+        with open(os.path.join(self.folder, "t.txt"), "wb") as file:
+            file.write(text)
+        where = os.path.join(self.folder, "run")
+        run_alone(where, "gpt", "--data", os.path.join(self.folder, "t.txt"), "--layers", "1", "--channels", "32", "--heads",
+                  "2", "--context", "63", "--batch-tokens", "504", "--micro-batch", "1", "--updates", "250", "--lr", "0.01")  # fmt: skip
+        found = self.spike(1, "--spike")
+        # Its epoch takes every window once: the spike may come a step later, where the model was spoiled by it.
+        named = [s for e in ("own", "earlier") for x in found.get(e, {}).get("extreme", []) for s in x["samples"]]
+        self.assertIn(context * window, [s["index"] for s in named], found)
+        sample = next(s for s in named if s["index"] == context * window)
+        self.assertEqual((sample["unit"], sample["count"]), ("byte", context))
+        self.assertEqual(sample["set"], os.path.join(self.folder, "t.txt"))
+        self.assertEqual(sample["text"], text[context * window :][:context].decode())
+
+
 class Audit(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -75,6 +174,7 @@ class Audit(unittest.TestCase):
         self.assertEqual(code, 1, err)
         self.assertIn(f"shard {shard} of step {step} had another result than here", out)
         self.assertIn(self.path("flip", "b"), out)
+        self.assertIn("its samples are not known: the job flipper does not tell the samples of its shards", out)
         # Against a sound run of the same job.
         run_pair(self.path("sound"), job)
         code, out, err = audit(self.path("sound", "a"), "--bisect", self.path("flip", "b"), "--json")
@@ -163,9 +263,18 @@ class Audit(unittest.TestCase):
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        code, out, err = audit(where, "--step", "3")
-        self.assertEqual(code, 3, out + err)
-        self.assertIn("--reduce fast", err)
+        for arguments in (["--step", "3"], ["--spike=energy"], ["--spike", "--step", "3"], ["--bisect", where], []):
+            code, out, err = audit(where, *arguments)
+            self.assertEqual(code, 3, out + err)
+            self.assertIn("the job's sums are floats (--reduce fast)", err, arguments)
+            self.assertIn("cannot be computed again", err)
+
+    def test_a_job_that_was_built_before_jobs_told_samples_runs_still(self):
+        where = self.path("older")
+        run_alone(where, os.path.join(BUILD, "tests", "older.so"), "--darts", "1000", "--steps", "5")
+        code, out, err = audit(where, "--step", "3", "--shard", "1")
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("its samples are not known: the job pi does not tell the samples of its shards", out)
 
 
 if __name__ == "__main__":

@@ -7,9 +7,10 @@ _godwit_table() {
     offered='' kinds=()
     case $1 in
     audit)
-        offered+=' --step= --shard= --bisect= --job= --workers= --json --help --usage'
+        offered+=' --step= --shard= --bisect= --spike= --job= --workers= --json --help --usage'
         kinds[--step]='any'
         kinds[--shard]='any'
+        kinds[--spike]='any'
         kinds[--job]='any'
         kinds[--workers]='any'
         kinds[--bisect]='dir'

@@ -330,11 +330,17 @@ static const gw_token_file *file_of(const gw_tokens *tokens, uint64_t window) {
     return &tokens->files[low];
 }
 
-static bool read_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
-                        gw_err *err) {
+const gw_token_file *gw_tokens_place(const gw_tokens *tokens, uint64_t window, uint64_t *first) {
     GW_ASSERT(window < tokens->windows);
     const gw_token_file *file = file_of(tokens, window);
-    uint64_t first = (window - file->first_window) * tokens->context;
+    *first = (window - file->first_window) * tokens->context;
+    return file;
+}
+
+static bool read_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
+                        gw_err *err) {
+    uint64_t first;
+    const gw_token_file *file = gw_tokens_place(tokens, window, &first);
     const uint32_t width = file->form.width;
     const bool wide = width == sizeof *targets;
     uint64_t at = file->form.head + first * width;

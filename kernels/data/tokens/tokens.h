@@ -56,5 +56,8 @@ void gw_tokens_close(gw_tokens *tokens);
  * `largest` shows that it has changed since it was opened. Blocks on the disk. Any thread. */
 bool gw_tokens_window(const gw_tokens *tokens, uint64_t window, uint32_t *inputs, uint32_t *targets,
                       gw_err *err);
+/* The file in which a window, below `windows`, lies; *first becomes the number of its first token in that file.
+ * Any thread. */
+const gw_token_file *gw_tokens_place(const gw_tokens *tokens, uint64_t window, uint64_t *first);
 
 #endif

@@ -294,6 +294,23 @@ static void digits_summary(void *job_pointer, uint64_t steps_done, const gw_stat
                  *(const double *)state->data[job->result_accuracy]);
 }
 
+static bool digits_tell(void *job_pointer, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err) {
+    const digits_job *job = job_pointer;
+    (void)err; /* the images are in memory */
+    digits_place place = digits_place_of(job, step);
+    digits_samples samples = digits_samples_of(job, &place, shard);
+    for (uint32_t r = 0; r < samples.rows; r++) {
+        char label[16];
+        gw_sample sample = {.set = place.phase == GW_TRAIN ? "train" : "test",
+                            .index = digits_sample_at(&samples, r),
+                            .count = 1,
+                            .text = label};
+        snprintf(label, sizeof label, "label %u", samples.images->labels[sample.index]);
+        gw_take_sample(sink, &sample);
+    }
+    return true;
+}
+
 const gw_job_type gw_job_digits = {
     .api = GW_JOB_API,
     .name = "digits",
@@ -314,4 +331,5 @@ const gw_job_type gw_job_digits = {
 #ifdef GODWIT_CUDA
     .gpu = &digits_gpu,
 #endif
+    .samples = digits_tell,
 };

@@ -299,6 +299,47 @@ static void gpt_summary(void *job_pointer, uint64_t steps_done, const gw_state *
     add_validation(job, *(const double *)state->data[job->results + GPT_RESULT_VALIDATION], text, size);
 }
 
+/* Writes the first tokens of a window for people: as characters where tokens are bytes, and otherwise as
+ * numbers. */
+static void write_beginning(const gpt_job *job, const uint32_t *tokens, char *text, size_t size) {
+    size_t used = 0;
+    for (uint32_t i = 0; i < job->gpt.context; i++) {
+        char one[16];
+        int length = job->data.shards ? snprintf(one, sizeof one, "%s%u", i > 0 ? " " : "", tokens[i]) : 1;
+        if (!job->data.shards) one[0] = tokens[i] == 0 ? ' ' : (char)tokens[i];
+        if (used + (size_t)length >= size) break;
+        memcpy(text + used, one, (size_t)length);
+        used += (size_t)length;
+    }
+    text[used] = '\0';
+}
+
+static bool gpt_tell(void *job_pointer, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err) {
+    enum { BEGINNING = 81 };
+    const gpt_job *job = job_pointer;
+    gpt_place place = gpt_place_of(job, step);
+    const gw_tokens *set = place.phase == GW_TRAIN ? &job->data : &job->validation;
+    uint32_t *tokens = calloc(2 * (size_t)job->gpt.context, sizeof *tokens);
+    if (tokens == NULL) return gw_fail(err, GW_E_NOMEM, "gpt: out of memory");
+    bool good = true;
+    for (uint32_t i = 0; good && i < gpt_sequences(job, &place, shard); i++) {
+        uint64_t first, window = gpt_window(job, &place, shard, i);
+        const gw_token_file *file = gw_tokens_place(set, window, &first);
+        char text[BEGINNING];
+        gw_sample sample = {.set = file->path,
+                            .unit = job->data.shards ? "token" : "byte",
+                            .index = first,
+                            .count = job->gpt.context,
+                            .text = text};
+        good = gw_tokens_window(set, window, tokens, tokens + job->gpt.context, err);
+        if (!good) break;
+        write_beginning(job, tokens, text, sizeof text);
+        gw_take_sample(sink, &sample);
+    }
+    free(tokens);
+    return good;
+}
+
 const gw_job_type gw_job_gpt = {
     .api = GW_JOB_API,
     .name = "gpt",
@@ -319,4 +360,5 @@ const gw_job_type gw_job_gpt = {
 #ifdef GODWIT_CUDA
     .gpu = &gpt_gpu,
 #endif
+    .samples = gpt_tell,
 };

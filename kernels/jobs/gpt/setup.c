@@ -610,19 +610,21 @@ uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shar
     return left < job->micro_batch ? (uint32_t)left : job->micro_batch;
 }
 
+uint64_t gpt_window(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t i) {
+    uint64_t window = (uint64_t)shard * job->micro_batch + i, windows = job->data.windows;
+    if (place->phase != GW_TRAIN) return window;
+    uint64_t position = job->start + place->update * job->batch + window;
+    gw_permutation order = gw_permutation_of(job->seed, position / windows, windows);
+    return gw_permutation_at(&order, position % windows);
+}
+
 bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t *tokens,
                 uint32_t *targets, gw_err *err) {
-    bool train = place->phase == GW_TRAIN;
-    const gw_tokens *set = train ? &job->data : &job->validation;
+    const gw_tokens *set = place->phase == GW_TRAIN ? &job->data : &job->validation;
     for (uint32_t i = 0; i < gpt_sequences(job, place, shard); i++) {
-        uint64_t window = (uint64_t)shard * job->micro_batch + i;
-        if (train) {
-            uint64_t position = job->start + place->update * job->batch + window;
-            gw_permutation order = gw_permutation_of(job->seed, position / set->windows, set->windows);
-            window = gw_permutation_at(&order, position % set->windows);
-        }
         size_t row = (size_t)i * job->gpt.context;
-        if (!gw_tokens_window(set, window, tokens + row, targets + row, err)) return false;
+        if (!gw_tokens_window(set, gpt_window(job, place, shard, i), tokens + row, targets + row, err))
+            return false;
     }
     return true;
 }

@@ -63,6 +63,8 @@ typedef struct gpt_place {
 gpt_place gpt_place_of(const gpt_job *job, uint64_t step);
 /* The number of windows, which are the model's sequences, of a shard. */
 uint32_t gpt_sequences(const gpt_job *job, const gpt_place *place, uint32_t shard);
+/* The number of window `i` of a shard in the training or the validation data, as the place's phase says. */
+uint64_t gpt_window(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t i);
 /* Fills a shard's tokens and targets, [windows, context] each. Any thread. */
 bool gpt_gather(const gpt_job *job, const gpt_place *place, uint32_t shard, uint32_t *tokens,
                 uint32_t *targets, gw_err *err);

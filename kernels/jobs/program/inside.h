@@ -215,6 +215,7 @@ void program_report(void *job, uint64_t step, const gw_sums *sums, const gw_scal
 void program_summary(void *job, uint64_t steps_done, const gw_state *state, char *text, size_t size);
 bool program_commit(void *job, uint64_t step, const gw_state *state, gw_err *err);
 bool program_finish(void *job, uint64_t steps_done, const gw_state *state, gw_err *err);
+bool program_samples(void *job, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err);
 
 /* The job. */
 struct program {

@@ -369,4 +369,5 @@ const gw_job_type gw_job_program = {
     .commit = program_commit,
     .interrupt = program_interrupt,
     .finish = program_finish,
+    .samples = program_samples,
 };

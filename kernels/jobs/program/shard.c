@@ -92,16 +92,20 @@ static program_outcome compute(program_slot *slot, const program_request *reques
     return outcome;
 }
 
+static gw_program_message message_of(const program *job, uint64_t step, uint32_t shard) {
+    gw_program_message message = {.kind = GW_PROGRAM_SHARD};
+    message.shard.place = program_place_now(job, step);
+    message.shard.shard = shard;
+    message.shard.shards = gw_program_shards(&job->description.options, message.shard.place.phase);
+    return message;
+}
+
 bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t shard, const gw_state *state,
                         gw_emitter *emitter, gw_err *err) {
     program *job = job_pointer;
     program_slot *slot = lane;
     (void)state; /* the workers map it */
-    gw_program_place place = program_place_now(job, step);
-    gw_program_message message = {.kind = GW_PROGRAM_SHARD};
-    message.shard.place = place;
-    message.shard.shard = shard;
-    message.shard.shards = gw_program_shards(&job->description.options, place.phase);
+    gw_program_message message = message_of(job, step, shard);
     watched w = {.emitter = emitter};
     const program_request request = {
         .message = &message, .reply = GW_PROGRAM_DONE, .look = look, .context = &w};
@@ -109,8 +113,30 @@ bool program_contribute(void *job_pointer, void *lane, uint64_t step, uint32_t s
     program_outcome outcome = compute(slot, &request, &w, emitter, err);
     if (outcome == PROGRAM_ANSWERED) {
         program_arena_take_huge_pages(&slot->process.own);
-        emit_all(job, slot->process.own.bytes, place.phase, emitter);
+        emit_all(job, slot->process.own.bytes, message.shard.place.phase, emitter);
     }
     pthread_mutex_unlock(&slot->turn);
     return outcome == PROGRAM_ANSWERED || outcome == PROGRAM_UNWANTED;
+}
+
+/* Only the program knows its order of samples, as it computes a shard. Therefore a worker computes the shard, and is
+ * asked then what it has taken. */
+bool program_samples(void *job_pointer, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err) {
+    program *job = job_pointer;
+    gw_program_message message = message_of(job, step, shard), question = {.kind = GW_PROGRAM_SAMPLES}, reply;
+    const program_request compute = {.message = &message, .reply = GW_PROGRAM_DONE},
+                          ask = {.message = &question, .reply = GW_PROGRAM_SAMPLED};
+    if ((job->description.options.flags & GW_PROGRAM_TELLS_SAMPLES) == 0)
+        return gw_fail(err, GW_E_UNSUPPORTED, "%s does not tell the samples of its shards", job->file);
+    if (job->slot_count == 0) return gw_fail(err, GW_E_INVALID, "%s has no worker", job->file);
+    program_slot *slot = job->slots[0];
+    pthread_mutex_lock(&slot->turn);
+    bool good = program_slot_ask(slot, step, shard, &compute, &reply, err) == PROGRAM_ANSWERED &&
+                program_slot_ask(slot, step, shard, &ask, &reply, err) == PROGRAM_ANSWERED;
+    for (uint32_t i = 0; good && i < reply.sampled.count; i++) {
+        const gw_sample sample = {.index = gw_get_u64(&reply.sampled.numbers), .count = 1};
+        gw_take_sample(sink, &sample);
+    }
+    pthread_mutex_unlock(&slot->turn);
+    return good;
 }

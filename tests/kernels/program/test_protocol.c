@@ -109,6 +109,12 @@ static gw_program_message example(gw_program_kind kind) {
         m.gone.serial = 4;
         m.gone.status = 9;
         break;
+    case GW_PROGRAM_SAMPLED:
+        gw_put_u64(&w, 17);
+        gw_put_u64(&w, UINT64_MAX);
+        m.sampled.count = 2;
+        m.sampled.numbers = gw_reader_on(entries, w.length);
+        break;
     }
     return m;
 }
@@ -125,7 +131,7 @@ Test(protocol, every_message_comes_back_as_it_was) {
         (void)decoded(&m);
         kinds++;
     }
-    cr_assert_eq(kinds, 21);
+    cr_assert_eq(kinds, 23);
 }
 
 Test(protocol, fields_have_their_places) {
@@ -177,7 +183,9 @@ static void refuse(gw_program_message m, size_t at, uint8_t value, gw_code code)
 
 Test(protocol, values_out_of_range_are_refused) {
     refuse(example(GW_PROGRAM_LEAVE), 0, 2, GW_E_UNSUPPORTED);
-    refuse(example(GW_PROGRAM_LEAVE), 1, 11, GW_E_INVALID);
+    refuse(example(GW_PROGRAM_LEAVE), 1, 12, GW_E_INVALID);
+    refuse(example(GW_PROGRAM_SAMPLED), 2, 3, GW_E_INVALID);    /* more samples than there are numbers */
+    refuse(example(GW_PROGRAM_SAMPLED), 3, 0x20, GW_E_INVALID); /* more than a message may have */
     refuse(example(GW_PROGRAM_WELCOME), 2, 0, GW_E_INVALID);
     refuse(example(GW_PROGRAM_WELCOME), 2, 4, GW_E_INVALID);
     refuse(example(GW_PROGRAM_WELCOME), 3, 2, GW_E_INVALID);

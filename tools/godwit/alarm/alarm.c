@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/clock.h"
+#include "tools/godwit/alarm/course.h"
 #include "tools/godwit/show/events.h"
 #include "tools/godwit/text/key_values.h"
 
@@ -19,7 +20,7 @@
 #define CALM_NS  UINT64_C(60000000000)
 #define QUIET_NS UINT64_C(600000000000)
 
-enum { LOST = GW_SNAPSHOT_PEERS, MEAN_STEPS = 20 };
+enum { LOST = GW_SNAPSHOT_PEERS };
 
 /* A condition that is on, or happened and has no end (over_ns set at once). */
 typedef struct condition {
@@ -49,12 +50,11 @@ typedef struct flapping {
     uint64_t told_ns;            /* when the last end was told; 0: none was */
 } flapping;
 
-/* The course of a reported number. */
-typedef struct course {
-    double mean;
-    uint32_t count;
+/* A rule about a reported number, and the number's course. */
+typedef struct followed {
+    gw_course course;
     flapping above;
-} course;
+} followed;
 
 struct gw_alarms {
     gw_alarm_rules rules;
@@ -71,7 +71,7 @@ struct gw_alarms {
     uint32_t count;
     seen_peer peers[LOST];
     uint32_t peer_count;
-    course courses[GW_ALARM_LOSSES];
+    followed reports[GW_ALARM_LOSSES]; /* by rule */
     flapping not_finite;
     char disk[GW_ALARM_KEY_TEXT]; /* the key of the alarm that is on; "": none is */
 };
@@ -195,7 +195,7 @@ static void settle(gw_alarms *a, flapping *f) {
 }
 
 static void settle_reports(gw_alarms *a) {
-    for (uint32_t i = 0; i < a->rules.loss_count; i++) settle(a, &a->courses[i].above);
+    for (uint32_t i = 0; i < a->rules.loss_count; i++) settle(a, &a->reports[i].above);
     settle(a, &a->not_finite);
 }
 
@@ -395,10 +395,9 @@ static const char *number_text(double value, char text[32]) {
 
 static void judge(gw_alarms *a, uint32_t rule, uint64_t step, double value) {
     const gw_alarm_loss *r = &a->rules.losses[rule];
-    course *c = &a->courses[rule];
+    followed *f = &a->reports[rule];
     char subject[80], text[GW_ALARM_TEXT], number[32], times[32], mean[32];
-    bool known = c->count >= MEAN_STEPS;
-    bool above = r->spike ? known && value > r->limit * c->mean : value > r->limit;
+    bool above = gw_course_leaves(&f->course, r, value);
     snprintf(subject, sizeof subject, "%s>%g%s/%" PRIu64, r->key, r->limit, r->spike ? "x" : "", step);
     gw_alarm alarm = alarm_of(a, GW_ALARM_LOSS, subject);
     alarm.step = step;
@@ -407,19 +406,17 @@ static void judge(gw_alarms *a, uint32_t rule, uint64_t step, double value) {
         if (r->spike)
             snprintf(alarm.text, sizeof alarm.text,
                      "%s is %s in step %" PRIu64 ", %s times its recent mean of %s.", r->key, number, step,
-                     number_text(value / c->mean, times), number_text(c->mean, mean));
+                     number_text(value / f->course.mean, times), number_text(f->course.mean, mean));
         else
             snprintf(alarm.text, sizeof alarm.text, "%s is %s in step %" PRIu64 ", above %s.", r->key, number,
                      step, number_text(r->limit, mean));
-        begin_flapping(a, &c->above, &alarm);
+        begin_flapping(a, &f->above, &alarm);
     } else {
         snprintf(text, sizeof text, "%s is %s again in step %" PRIu64 ", and has not risen since.", r->key,
                  number, step);
-        calm_flapping(a, &c->above, text);
+        calm_flapping(a, &f->above, text);
     }
-    if (above) return; /* a spike is no part of the mean */
-    c->count += c->count < UINT32_MAX;
-    c->mean += (value - c->mean) / (c->count < MEAN_STEPS ? c->count : MEAN_STEPS);
+    if (!above) gw_course_add(&f->course, value, 1);
 }
 
 void gw_alarms_step(gw_alarms *a, uint64_t step, const char *report, double time_s, uint64_t now_ns) {

@@ -25,6 +25,7 @@ static gw_audit_finding *add_finding(gw_audit *a, gw_audit_kind kind, uint32_t d
 }
 
 void gw_audit_free(gw_audit *a) {
+    for (uint32_t i = 0; i < a->count; i++) gw_audit_samples_free(&a->findings[i].samples);
     free(a->findings);
     a->findings = NULL;
     a->count = 0;
@@ -97,12 +98,13 @@ static void judge_part(const gw_audit *a, gw_audit_finding *finding, const gw_re
     else {
         finding->own_part = true;
         finding->shard = gw_receipt_find_shard(&wanted->part, list, right, count);
-        if (finding->shard != UINT32_MAX)
+        if (finding->shard != UINT32_MAX) {
+            gw_audit_samples_read(a->rerun, step->step, finding->shard, &finding->samples);
             snprintf(finding->text, sizeof finding->text,
                      "the sum differs: shard %" PRIu32
                      ", which this peer added, has another result than here",
                      finding->shard);
-        else
+        } else
             snprintf(finding->text, sizeof finding->text,
                      "the sum differs: more than one of the %" PRIu32
                      " shards that this peer added has another result than here",

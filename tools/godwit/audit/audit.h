@@ -6,6 +6,7 @@
 #define GODWIT_TOOLS_GODWIT_AUDIT_AUDIT_H
 
 #include "tools/godwit/audit/rerun.h"
+#include "tools/godwit/audit/samples.h"
 
 enum { GW_AUDIT_TEXT = 600 };
 
@@ -25,6 +26,7 @@ typedef struct gw_audit_finding {
      * where it is none alone. */
     bool own_part;
     uint32_t shard;
+    gw_audit_samples samples; /* of that shard */
     gw_receipt seen, right;
     char text[GW_AUDIT_TEXT]; /* a sentence without the directory */
 } gw_audit_finding;

@@ -8,6 +8,7 @@
 #include "kernels/device/group/group.h"
 #include "tools/godwit/node/job.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -351,6 +352,10 @@ bool gw_rerun_step(gw_rerun *r, gw_remade *step, gw_err *err) {
     return true;
 }
 
+bool gw_rerun_shards(gw_rerun *r, uint32_t *shards, gw_err *err) {
+    return gw_step_shards(r->options->job, r->job.instance, r->step, shards, err);
+}
+
 bool gw_rerun_shard(gw_rerun *r, uint32_t shard, uint64_t *print, gw_err *err) {
     uint32_t shards;
     if (!gw_step_shards(r->options->job, r->job.instance, r->step, &shards, err) ||
@@ -363,4 +368,70 @@ bool gw_rerun_shard(gw_rerun *r, uint32_t shard, uint64_t *print, gw_err *err) {
     if (!run_team(r, WORK_PROBE, shard, (uint64_t)shard + 1, err)) return false;
     *print = r->print[shard];
     return true;
+}
+
+/* Shards by themselves. */
+
+/* The last word of a name: "loss" of "sum.loss" and of "val_loss". */
+static const char *last_word(const char *name) {
+    const char *word = name;
+    for (const char *c = name; *c != '\0'; c++)
+        if (strchr("._:/", *c) != NULL && c[1] != '\0') word = c + 1;
+    return word;
+}
+
+static bool is_single(const gw_layout *layout, uint32_t tensor) {
+    return layout->tensors[tensor].role != GW_STATE && layout->of[tensor].elements == 1;
+}
+
+static uint32_t report_sum(const gw_layout *layout, const char *key) {
+    uint32_t found = GW_NO_TENSOR;
+    for (uint32_t t = 0; t < layout->tensor_count; t++) {
+        if (!is_single(layout, t)) continue;
+        if (strcmp(layout->tensors[t].name, key) == 0) return t;
+        if (found == GW_NO_TENSOR && strcmp(last_word(layout->tensors[t].name), last_word(key)) == 0)
+            found = t;
+    }
+    return found;
+}
+
+bool gw_rerun_measure(gw_rerun *r, uint32_t shard, const char *key, gw_shard_measure *measure, gw_err *err) {
+    const gw_layout *layout = r->device->layout;
+    gw_segments sums, unused;
+    uint32_t shards, report = report_sum(layout, key);
+    double squares = 0;
+    bool several = false;
+    *measure = (gw_shard_measure){.report = NAN, .norm = NAN};
+    if (!gw_rerun_shards(r, &shards, err) || !make_room(r, shards, err)) return false;
+    GW_ASSERT(shard < shards);
+    r->device->ops->step_begin(r->device, r->step);
+    /* The accumulator then holds this shard alone, wherever the device has it. */
+    if (!run_team(r, WORK_SHARDS, shard, (uint64_t)shard + 1, err) ||
+        !r->device->ops->reduce_begin(r->device, GW_REDUCE_EXACT, GW_PLACE_HOST, &sums, &unused, err))
+        return false;
+    for (uint32_t b = 0; b + 1 < layout->bucket_count; b++)
+        measure->bad += (uint64_t)((const int64_t *)sums.list[b].data)[GW_EXACT_BAD];
+    for (uint32_t t = 0; t < layout->tensor_count; t++) {
+        const gw_layout_tensor *of = &layout->of[t];
+        if (layout->tensors[t].role == GW_STATE) continue;
+        const int64_t *words = (const int64_t *)sums.list[of->bucket].data + GW_EXACT_HEADER + of->first;
+        double unit = ldexp(1, -(int)layout->tensors[t].frac_bits), own = 0;
+        for (uint64_t i = 0; i < of->elements; i++)
+            own += ((double)words[i] * unit) * ((double)words[i] * unit);
+        if (t == report) measure->report = (double)words[0] * unit;
+        if (layout->tensors[t].role != GW_SUMMED || of->elements == 1) continue;
+        squares += own;
+        several = true;
+    }
+    if (several) measure->norm = sqrt(squares);
+    return true;
+}
+
+bool gw_rerun_samples(gw_rerun *r, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err) {
+    const gw_job_type *type = r->options->job;
+    if (type->samples == NULL)
+        return gw_fail(err, GW_E_UNSUPPORTED, "the job %s does not tell the samples of its shards",
+                       type->name);
+    return type->samples(r->job.instance, step - 1, shard, sink, err) ||
+           gw_fail_in(err, "job %s", type->name);
 }

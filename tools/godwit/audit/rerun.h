@@ -51,7 +51,24 @@ typedef struct gw_remade {
 
 /* Computes the next step. */
 bool gw_rerun_step(gw_rerun *rerun, gw_remade *step, gw_err *err);
+/* The number of shards of the next step. */
+bool gw_rerun_shards(gw_rerun *rerun, uint32_t *shards, gw_err *err);
 /* Computes one shard of the next step and changes nothing. */
 bool gw_rerun_shard(gw_rerun *rerun, uint32_t shard, uint64_t *print, gw_err *err);
+
+/* What one shard adds to the sums of its step, by itself. NAN: the job has no such sum. */
+typedef struct gw_shard_measure {
+    double norm;   /* Euclidean, of all that it adds to sums of several elements: of its gradient */
+    double report; /* what it adds to the report's sum */
+    uint64_t bad;  /* elements that are not finite or too large, and count 0 */
+} gw_shard_measure;
+
+/* Computes one shard of the next step, measures it, and changes nothing. The sum of the report `key` is the sum of one
+ * element that is called so, or whose name ends with the same word: "loss" or "sum.loss" for "val_loss". */
+bool gw_rerun_measure(gw_rerun *rerun, uint32_t shard, const char *key, gw_shard_measure *measure,
+                      gw_err *err);
+/* Has the job tell the samples of a shard of the step behind which `step` steps are done. Fails with
+ * GW_E_UNSUPPORTED where it does not tell them. */
+bool gw_rerun_samples(gw_rerun *rerun, uint64_t step, uint32_t shard, gw_sample_sink *sink, gw_err *err);
 
 #endif

@@ -7,11 +7,13 @@
 #include "core/os/clock.h"
 #include "kernels/device/class.h"
 #include "kernels/jobs/gpt/gpt.h"
+#include "tools/godwit/command/audit_spike.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/node/identity.h"
 #include "tools/godwit/options/command_line.h"
 #include "tools/godwit/receipt/receipts.h"
 #include "tools/godwit/text/json.h"
+#include "tools/godwit/text/key_values.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/godwit/weights/init.h"
@@ -20,6 +22,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +34,8 @@ typedef struct arguments {
     char **dirs; /* absolute paths of the directories that are used; owned */
     uint32_t dir_count;
     const char *other; /* --bisect; NULL = not given */
+    bool spike;        /* --spike, by this rule */
+    gw_alarm_loss rule;
     const char *job;
     uint64_t step;  /* 0: not given */
     uint32_t shard; /* UINT32_MAX: not given */
@@ -40,7 +45,7 @@ typedef struct arguments {
     int run_count;
 } arguments;
 
-enum { KEY_STEP = 256, KEY_SHARD, KEY_JOB, KEY_BISECT, KEY_JSON, KEY_WORKERS };
+enum { KEY_STEP = 256, KEY_SHARD, KEY_JOB, KEY_BISECT, KEY_SPIKE, KEY_JSON, KEY_WORKERS };
 
 static const struct argp_option audit_options[] = {
     {"step", KEY_STEP, "T", 0,
@@ -53,6 +58,13 @@ static const struct argp_option audit_options[] = {
      "Compare with the receipts of another run in DIR first, and compute the first step where the two part, "
      "to "
      "say which is right",
+     0},
+    {"spike", KEY_SPIKE, "REPORT", OPTION_ARG_OPTIONAL,
+     "Find the step in which a number that the job reports leaves its recent course, and the shards whose "
+     "part in it "
+     "stands out from the others', with their samples. REPORT is a key, a rule of --alarm such as loss>5x, "
+     "or is left "
+     "out (loss>3x). With --step, look at that step",
      0},
     {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one whose receipts are newest)",
      0},
@@ -67,7 +79,7 @@ static const char audit_doc[] =
     "have kept: fingerprints of the step's sum and of the state after it. Where they differ it says in which "
     "step, whether in the sum or in the update, which shard, and in whose directory; where a checkpoint of "
     "that "
-    "step is there, which tensors.\v"
+    "step is there, which tensors. With --spike it says which samples are behind a sudden rise of the loss.\v"
     "The steps are computed from the newest checkpoint before T in the directories, or from the beginning. "
     "The job "
     "is opened by the command that began it, which the directory has kept; after -- another one may be "
@@ -75,9 +87,24 @@ static const char audit_doc[] =
     "godwit audit DIR --step 900 -- gpt --data /elsewhere/text. The directories are only read, and the job "
     "may be "
     "running. A job with --reduce fast cannot be computed again.\n\n"
-    "The exit code is 0 where all steps are as the receipts say, 1 where one differs, 2 for an error in the "
-    "command "
-    "line, and 3 where the steps could not be computed.";
+    "The exit code is 0 where all steps are as the receipts say and no spike was found, 1 where a step "
+    "differs or a "
+    "spike was found, 2 for an error in the command line, and 3 where the steps could not be computed.";
+
+/* Reads the argument of --spike: a key stands for KEY>3x. */
+static void take_rule(struct argp_state *state, const char *arg, arguments *a) {
+    char text[2 * GW_ALARM_KEY];
+    gw_alarm_rules rules = gw_alarm_rules_default();
+    gw_err err;
+    if (arg == NULL) arg = "loss";
+    snprintf(text, sizeof text, "%s%s", arg, strchr(arg, '>') != NULL ? "" : ">3x");
+    if (strlen(arg) >= GW_ALARM_KEY + 16 || strchr(arg, ',') != NULL ||
+        !gw_alarm_rules_parse(text, &rules, &err))
+        gw_argp_error(state, "--spike: '%s' is not KEY, KEY>NUMBER or KEY>NUMBERx", arg);
+    else
+        a->rule = rules.losses[0];
+    a->spike = true;
+}
 
 static error_t parse_audit(int key, char *arg, struct argp_state *state) {
     arguments *a = state->input;
@@ -97,6 +124,9 @@ static error_t parse_audit(int key, char *arg, struct argp_state *state) {
     case KEY_BISECT:
         a->other = arg;
         return 0;
+    case KEY_SPIKE:
+        take_rule(state, arg, a);
+        return 0;
     case KEY_JSON:
         a->json = true;
         return 0;
@@ -111,6 +141,8 @@ static error_t parse_audit(int key, char *arg, struct argp_state *state) {
         if (a->shard != UINT32_MAX && a->step == 0) gw_argp_error(state, "--shard needs --step");
         if (a->other != NULL && a->step != 0)
             gw_argp_error(state, "--bisect finds the step: give it without --step");
+        if (a->spike && (a->other != NULL || a->shard != UINT32_MAX))
+            gw_argp_error(state, "--spike finds the shard: give it without --bisect and --shard");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -373,6 +405,7 @@ static json_t *finding_object(const arguments *a, const gw_audit_finding *one) {
     gw_json_text(object, "dir", a->dirs[one->dir]);
     if (one->shard != UINT32_MAX) gw_json_count(object, "shard", one->shard);
     gw_json_flag(object, "own_part", one->own_part);
+    if (one->shard != UINT32_MAX) gw_audit_samples_put(&one->samples, object);
     gw_json_text(object, "text", one->text);
     return object;
 }
@@ -385,8 +418,10 @@ typedef struct outcome {
     const gw_audit *audit;
     const gw_audit_parting *parting;                      /* NULL: no --bisect */
     char other_job[GW_CHECKPOINT_JOB_TEXT], differs[400]; /* --bisect: of another job; "": of this one */
-    uint64_t known_first; /* the first step of which there is a receipt, in any directory */
-    char shard_text[200]; /* --shard; "": not asked */
+    uint64_t known_first;        /* the first step of which there is a receipt, in any directory */
+    char shard_text[200];        /* --shard; "": not asked */
+    gw_audit_samples samples;    /* of that shard, where no finding names it */
+    const gw_audit_spike *spike; /* NULL: no --spike */
 } outcome;
 
 static void print_json(const arguments *a, const outcome *o) {
@@ -403,6 +438,8 @@ static void print_json(const arguments *a, const outcome *o) {
     }
     if (o->other_job[0] != '\0') gw_json_text(root, "other_job", o->other_job);
     if (o->shard_text[0] != '\0') gw_json_text(root, "shard_text", o->shard_text);
+    if (o->samples.all > 0 || o->samples.unknown[0] != '\0') gw_audit_samples_put(&o->samples, root);
+    if (o->spike != NULL) gw_audit_spike_put(o->spike, root);
     gw_json_flag(root, "alike", o->audit->count == 0 && (o->parting == NULL || o->parting->step == 0));
     for (uint32_t i = 0; i < o->audit->count; i++)
         json_array_append_new(findings, finding_object(a, &o->audit->findings[i]));
@@ -429,20 +466,25 @@ static void print_text(const arguments *a, const outcome *o) {
     bool damaged = false;
     printf("job %s (%s): ", gw_checkpoint_job_short(&o->job, digits), o->job_name);
     if (o->parting != NULL) print_parting(o);
+    if (o->spike != NULL) gw_audit_spike_print(o->spike);
     if (audit->last != 0)
         printf("%ssteps %" PRIu64 " to %" PRIu64 " computed again, from %s %" PRIu64 "; %" PRIu64
                " receipts compared\n",
-               o->parting != NULL ? "  " : "", audit->first, audit->last,
+               o->parting != NULL || o->spike != NULL ? "  " : "", o->from + 1, audit->last,
                o->from == 0 ? "the beginning, step" : "the checkpoint of step", o->from, audit->compared);
     for (uint32_t i = 0; i < audit->count; i++) {
         printf("step %" PRIu64 ", %s: %s\n", audit->findings[i].step, a->dirs[audit->findings[i].dir],
                audit->findings[i].text);
+        if (audit->findings[i].shard != UINT32_MAX)
+            gw_audit_samples_print(&audit->findings[i].samples, stdout);
         damaged |= audit->findings[i].kind == GW_AUDIT_FILE;
     }
     if (o->shard_text[0] != '\0') printf("%s\n", o->shard_text);
+    if (o->samples.all > 0 || o->samples.unknown[0] != '\0') gw_audit_samples_print(&o->samples, stdout);
+    if (o->spike != NULL) gw_audit_spike_print_shards(o->spike);
     if (audit->last != 0 && audit->count == 0)
-        printf("all %" PRIu64 " are as the receipts say\n", audit->last - audit->first + 1);
-    if (audit->last != 0 && !damaged && o->known_first < audit->first)
+        printf("all %" PRIu64 " are as the receipts say\n", audit->last - o->from);
+    if (audit->last != 0 && o->spike == NULL && !damaged && o->known_first < audit->first)
         printf("steps %" PRIu64 " to %" PRIu64
                " were not computed; their receipts fit each other (--step computes from an earlier one)\n",
                o->known_first, audit->first - 1);
@@ -483,6 +525,7 @@ static bool tell_shard(const arguments *a, const gw_audit *audit, outcome *o, gw
              a->step, verdict,
              by != NULL ? "it was added by the peer of " : "none of the directories' peers added it",
              by != NULL ? by : "");
+    if (!wrong) gw_audit_samples_read(audit->rerun, a->step, a->shard, &o->samples);
     return true;
 }
 
@@ -517,6 +560,123 @@ static bool compute(const arguments *a, gw_rerun *rerun, uint64_t step, gw_audit
     return good && (a->shard == UINT32_MAX || tell_shard(a, audit, o, err));
 }
 
+/* --spike. */
+
+typedef struct spike_work {
+    const arguments *a;
+    gw_rerun *rerun;
+    gw_audit *audit;
+    outcome *o;
+    gw_audit_spike *spike;
+    telling telling;
+    double value; /* of the report in the last step that was computed; NAN: the step reports none */
+} spike_work;
+
+static void note_report(void *context, const gw_remade *step) {
+    spike_work *w = context;
+    w->value = gw_key_values_real(step->report, w->a->rule.key);
+    show_progress(&w->telling, step);
+}
+
+/* Computes steps up to the one behind which `last` are done, and compares them. */
+static bool follow_to(spike_work *w, uint64_t last, gw_err *err) {
+    return w->audit->count > 0 || gw_rerun_at(w->rerun) >= last || gw_audit_follow(w->audit, last, err);
+}
+
+/* Goes back to the state from which the steps are computed. */
+static bool begin_again(spike_work *w, uint64_t step, gw_err *err) {
+    if (!begin_at(w->a, w->rerun, step, err)) return false;
+    w->o->from = gw_rerun_at(w->rerun);
+    return true;
+}
+
+/* The spike that is looked at: the first that can be computed from a checkpoint, or else the first. */
+static const gw_spike *choose_spike(const spike_work *w) {
+    const gw_spikes *spikes = &w->spike->spikes;
+    uint32_t count;
+    uint64_t *steps = checkpoint_steps(w->a, &w->o->job, &count), oldest = count > 0 ? steps[count - 1] : 0;
+    free(steps);
+    for (uint32_t i = 0; i < spikes->listed; i++)
+        if (spikes->list[i].begin > oldest) return &spikes->list[i];
+    return &spikes->list[0];
+}
+
+/* Finds the step of a spike of which the series knows only a range of steps. */
+static bool find_step(spike_work *w, const gw_spike *spike, gw_err *err) {
+    gw_course course = spike->before;
+    for (uint64_t step = spike->begin; step <= spike->end; step++) {
+        if (!follow_to(w, step, err)) return false;
+        w->spike->step = step;
+        if (w->audit->count > 0) return true;
+        if (isnan(w->value)) continue;
+        if (gw_course_leaves(&course, &w->a->rule, w->value)) {
+            w->spike->before = course;
+            return begin_again(w, step, err);
+        }
+        gw_course_add(&course, w->value, 1);
+    }
+    return gw_fail(err, GW_E_CORRUPT,
+                   "computed again, %s leaves its course in none of the steps %" PRIu64 " to %" PRIu64,
+                   w->a->rule.key, spike->begin, spike->end);
+}
+
+/* Where no shard of the step stands out, the update of a step before it may have spoiled the state. */
+static bool look_behind(spike_work *w, gw_err *err) {
+    gw_audit_spike *s = w->spike;
+    uint64_t behind = s->step - 1 - w->o->from;
+    if (behind > GW_SPIKE_BEHIND) behind = GW_SPIKE_BEHIND;
+    if (behind == 0) return true;
+    s->behind = (uint32_t)behind;
+    if (!begin_again(w, s->step, err)) return false;
+    while (gw_rerun_at(w->rerun) < s->step - 1) {
+        gw_remade ignored;
+        gw_extremes found;
+        if (gw_rerun_at(w->rerun) + behind >= s->step - 1) {
+            bool good = gw_extremes_find(w->rerun, w->a->rule.key, &found, err);
+            if (good && found.count > 0) { /* the latest counts */
+                gw_extremes_free(&s->earlier);
+                s->earlier = found;
+            }
+            if (!good) return false;
+        }
+        if (!gw_rerun_step(w->rerun, &ignored, err)) return false;
+        show_progress(&w->telling, &ignored);
+    }
+    return true;
+}
+
+static bool examine(spike_work *w, gw_err *err) {
+    gw_audit_spike *s = w->spike;
+    const gw_spike asked = {.begin = w->a->step, .end = w->a->step};
+    const gw_spike *spike = w->a->step != 0 ? &asked : choose_spike(w);
+    s->step = spike->begin;
+    s->before = spike->before;
+    w->telling = (telling){.shows = !w->a->json && isatty(STDERR_FILENO) == 1, .last = spike->end};
+    w->audit->progress = note_report;
+    w->audit->context = w;
+    if (!begin_again(w, spike->begin, err) || (spike->begin != spike->end && !find_step(w, spike, err)) ||
+        !follow_to(w, s->step - 1, err))
+        return false;
+    if (w->audit->count > 0) return true; /* the spike follows from what differs before it */
+    if (!gw_extremes_find(w->rerun, w->a->rule.key, &s->own, err) || !follow_to(w, s->step, err))
+        return false;
+    s->value = w->value;
+    return s->own.count > 0 || look_behind(w, err);
+}
+
+static bool compute_spike(const arguments *a, gw_rerun *rerun, gw_audit *audit, gw_audit_spike *spike,
+                          outcome *o, gw_err *err) {
+    spike_work w = {.a = a, .rerun = rerun, .audit = audit, .o = o, .spike = spike, .value = NAN};
+    if (a->step > gw_rerun_steps(rerun))
+        return gw_fail(err, GW_E_USAGE, "the job has %" PRIu64 " steps: there is no step %" PRIu64,
+                       gw_rerun_steps(rerun), a->step);
+    bool good = examine(&w, err);
+    audit->progress = NULL;
+    audit->context = NULL;
+    if (w.telling.told_ns != 0) fprintf(stderr, "\r\033[K");
+    return good;
+}
+
 /* Follows the chains of the receipts in all directories. */
 static bool check_chains(gw_audit *audit, outcome *o, gw_err *err) {
     o->known_first = UINT64_MAX;
@@ -534,7 +694,10 @@ static int finish(const arguments *a, const outcome *o) {
     else
         print_text(a, o);
     bool parts = o->parting != NULL && o->parting->step != 0;
-    return parts || o->audit->count > 0 ? EXIT_DIFFERS : EXIT_ALIKE;
+    const gw_audit_spike *spike = o->spike;
+    bool spikes = spike != NULL && spike->step != 0 &&
+                  (a->step == 0 || spike->own.count > 0 || spike->earlier.count > 0);
+    return parts || spikes || o->audit->count > 0 ? EXIT_DIFFERS : EXIT_ALIKE;
 }
 
 static int fail(const gw_err *err) {
@@ -590,13 +753,14 @@ static bool part(arguments *a, const gw_hash *job, gw_audit_parting *parting, ch
 
 static int audit(arguments *a, char **whole) {
     gw_err err;
-    gw_audit_parting parting;
+    gw_audit_parting parting = {0};
     outcome o = {0};
     char other[GW_PATH_BYTES];
     command c = {0};
     gw_run_options options = {0};
     gw_directory directory = {.fd = -1};
     gw_audit work = {0};
+    gw_audit_spike spike = {.rule = a->rule, .value = NAN};
     if (!find_dirs(a, "godwit audit", &err) || !gw_audit_find_job(a->dirs[0], a->job, &o.job, &err)) {
         if (err.code == GW_E_NOTFOUND) err.code = GW_E_USAGE;
         return fail(&err);
@@ -606,16 +770,23 @@ static int audit(arguments *a, char **whole) {
         if (!part(a, &o.job, &parting, other, &o, &err)) return fail(&err);
         o.parting = &parting;
     }
+    if (a->spike) {
+        bool known = gw_spikes_find(a->dirs, a->dir_count, &o.job, &a->rule, &spike.spikes, &err);
+        if (!known && a->step == 0) return fail(&err);
+        o.spike = &spike;
+    }
     bool good = (a->run != NULL ? take_given(a, &c) : take_kept(a, &o.job, &c, &err)) &&
                 open_options(a, &c, whole, &options, &err);
     if (!good) {
         free(c.memory);
         return fail(&err);
     }
+    GW_ASSERT(options.job != NULL); /* that is what the words name first */
     o.job_name = options.job->name;
     o.audit = &work;
     gw_rerun *rerun = NULL;
     bool computes = o.parting == NULL || (o.parting->step != 0 && o.other_job[0] == '\0');
+    if (o.spike != NULL) computes = false;
     good = gw_directory_open(a->dirs[0], &directory, &err) &&
            (rerun = gw_rerun_open(&options, &directory, &err)) != NULL &&
            check_identity(a, rerun, &o.job, &err);
@@ -625,7 +796,12 @@ static int audit(arguments *a, char **whole) {
     good = good && check_chains(&work, &o, &err);
     if (good && computes)
         good = compute(a, rerun, o.parting != NULL ? parting.step : a->step, &work, &o, &err);
+    if (good && o.spike != NULL && (a->step != 0 || spike.spikes.count > 0))
+        good = compute_spike(a, rerun, &work, &spike, &o, &err);
     int code = good ? finish(a, &o) : fail(&err);
+    gw_extremes_free(&spike.own);
+    gw_extremes_free(&spike.earlier);
+    gw_audit_samples_free(&o.samples);
     gw_audit_free(&work);
     gw_rerun_close(rerun);
     gw_directory_close(&directory);

@@ -16,19 +16,6 @@ static const char *key_of(const char *name) {
     return slash != NULL ? slash + 1 : name;
 }
 
-/* Reads the series of a directory. */
-static bool read_series(const char *dir, const gw_hash *job, gw_series_set *set) {
-    char path[GW_PATH_BYTES];
-    void *bytes = NULL;
-    size_t length = 0;
-    gw_err ignored;
-    bool good = gw_durable_path(path, &ignored, "%s/series", dir) &&
-                gw_durable_read(gw_io_system(), path, GW_SERIES_FILE_BYTES, &bytes, &length, &ignored) &&
-                gw_series_decode(bytes, length, job, set, &ignored);
-    free(bytes);
-    return good;
-}
-
 /* Draws the series of one key, of training and evaluation in one chart. */
 static void draw_key(const gw_series_set *set, uint32_t first, bool *drawn, gw_series_point *points,
                      FILE *out) {
@@ -56,22 +43,18 @@ static void draw_set(const gw_series_set *set, gw_series_point *points, FILE *ou
                 draw_key(set, i, drawn, points, out);
 }
 
-static uint64_t last_step(const gw_series_set *set) {
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < set->count; i++)
-        if (set->levels[i].last > last) last = set->levels[i].last;
-    return last;
-}
-
 /* Draws the series of the directory that has come the furthest. Returns whether there are any. */
 static bool draw_series(const gw_report_sources *sources, const gw_report_peer *peers,
                         gw_series_point *points, FILE *out) {
     gw_series_set *best = calloc(1, sizeof *best), *one = calloc(1, sizeof *one);
     GW_ASSERT_MEMORY(best != NULL && one != NULL);
+    gw_err ignored;
     bool any = false;
     for (int i = 0; i < sources->record->journal_count; i++) {
-        if (!peers[i].has_job || !read_series(sources->record->journals[i].dir, &peers[i].job, one)) continue;
-        if (!any || last_step(one) > last_step(best)) {
+        if (!peers[i].has_job ||
+            !gw_series_read_file(sources->record->journals[i].dir, &peers[i].job, one, &ignored))
+            continue;
+        if (!any || gw_series_set_last(one) > gw_series_set_last(best)) {
             gw_series_set *other = best;
             best = one;
             one = other;

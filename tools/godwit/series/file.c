@@ -1,4 +1,5 @@
 #include "core/base/utf8.h"
+#include "core/os/durable.h"
 #include "tools/godwit/series/series.h"
 
 #include <stdlib.h>
@@ -9,6 +10,13 @@
 static const char mark[8] = "gwseries";
 
 enum { VERSION = 1, HEAD_BYTES = 8 + 1 + 32 + 4, SUM_BYTES = 32 };
+
+uint64_t gw_series_set_last(const gw_series_set *set) {
+    uint64_t last = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->levels[i].last > last) last = set->levels[i].last;
+    return last;
+}
 
 void gw_series_set_free(gw_series_set *set) {
     for (uint32_t i = 0; i < set->count; i++) gw_levels_free(&set->levels[i]);
@@ -73,4 +81,15 @@ bool gw_series_decode(const void *bytes, size_t length, const gw_hash *job, gw_s
     if (get_set(&r, set)) return true;
     gw_series_set_free(set);
     return gw_fail(err, GW_E_INVALID, "it is malformed");
+}
+
+bool gw_series_read_file(const char *dir, const gw_hash *job, gw_series_set *set, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    void *bytes = NULL;
+    size_t length = 0;
+    bool good = gw_durable_path(path, err, "%s/series", dir) &&
+                gw_durable_read(gw_io_system(), path, GW_SERIES_FILE_BYTES, &bytes, &length, err) &&
+                (gw_series_decode(bytes, length, job, set, err) || gw_fail_in(err, "%s", path));
+    free(bytes);
+    return good;
 }

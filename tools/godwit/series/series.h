@@ -72,6 +72,10 @@ void *gw_series_encode(const gw_series_set *set, const gw_hash *job, size_t *len
 /* Decodes a file. Fails with GW_E_INVALID (malformed, or of an unknown version), GW_E_CORRUPT (its sum differs),
  * GW_E_NOTFOUND (of another job). The caller frees the set after success. */
 bool gw_series_decode(const void *bytes, size_t length, const gw_hash *job, gw_series_set *set, gw_err *err);
+/* Reads the file of a peer's directory. Fails as gw_series_decode does, and where the file cannot be read. */
+bool gw_series_read_file(const char *dir, const gw_hash *job, gw_series_set *set, gw_err *err);
+uint64_t
+gw_series_set_last(const gw_series_set *set); /* the last step of any of its series; 0: there is none */
 void gw_series_set_free(gw_series_set *set);
 
 #endif

@@ -39,6 +39,16 @@ bool gw_key_values_number(const char *value, size_t length, double *number) {
     return *end == '\0' && !is_digest(copy);
 }
 
+double gw_key_values_real(const char *report, const char *key) {
+    char found[GW_KEY_VALUES_KEY];
+    const char *value;
+    size_t length;
+    double number;
+    while (gw_key_values_next(&report, found, &value, &length))
+        if (strcmp(found, key) == 0 && gw_key_values_number(value, length, &number)) return number;
+    return NAN;
+}
+
 bool gw_key_values_count(const char *report, const char *key, uint64_t *count) {
     char other[GW_KEY_VALUES_KEY], *end;
     const char *value;

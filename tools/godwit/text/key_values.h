@@ -20,6 +20,8 @@ bool gw_key_values_next(const char **rest, char key[GW_KEY_VALUES_KEY], const ch
  * more hexadecimal digits, which are a hash even if all of them are decimal ones. */
 bool gw_key_values_number(const char *value, size_t length, double *number);
 
+/* The number that a report has under a key; NAN where it has none. */
+double gw_key_values_real(const char *report, const char *key);
 /* Reads the whole number that a report has under a key; false where it has none. */
 bool gw_key_values_count(const char *report, const char *key, uint64_t *count);
 

@@ -67,7 +67,7 @@ class ArraysProgram(Program):
 
     def __init__(self, job: "Job") -> None:
         self._job = job
-        changes = ONCE_ONLY if job.once_flags & (HAS_ONCE | ONCE_EVALUATED) else CONSTANT
+        changes = ONCE_ONLY if job.flags & (HAS_ONCE | ONCE_EVALUATED) else CONSTANT
         vars_bytes = _blobs.encode(jobs.vars_of(job), "job.vars")
         size = blob.room_for(vars_bytes, _VARS_ROOM)
         self._first: Dict[str, Array] = dict(job.state)
@@ -86,7 +86,7 @@ class ArraysProgram(Program):
             sums.append(Tensor(SUM, DType.F64, report, _REPORT_BITS, CONSTANT, (), name))
         s = job.settings
         options = Options(
-            s.shards, s.updates, s.eval_every, s.eval_shards, 1, 0.0, job.once_flags, len(job.sums), 0,
+            s.shards, s.updates, s.eval_every, s.eval_shards, 1, 0.0, job.flags, len(job.sums), 0,
             f"arrays of {sum(a.size for a in job.state.values()):,} numbers", "", identity.data_text(s.data),
         )  # fmt: skip
         self.description = Description(options, state, sums, identity.lines(s.data), can_fork())

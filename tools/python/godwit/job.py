@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
-from . import identity, pin, session as sessions
+from . import identity, pin, session as sessions, worker
 from .errors import Error
 from .permutation import derived, permutation
 from .probe import LINE, Probe
-from .protocol import HAS_AFTER, HAS_ONCE, ONCE_EVALUATED, Finish, Phase
+from .protocol import HAS_AFTER, HAS_ONCE, ONCE_EVALUATED, TELLS_SAMPLES, Finish, Phase
 from .worker import Leave, Program, can_fork, error_of, serve, serve_alone
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -42,6 +42,13 @@ class ShardContext:
         self.training = training
         self.shard = shard
         self.shards = shards
+        self.samples: List[int] = []
+        """The samples that this shard has taken, for ``godwit audit``."""
+
+    def note(self, samples: Sequence[int]) -> None:
+        """Takes note that the shard takes these samples of the data set; ``indices`` does it by itself. A shard function
+        with an order of its own calls it, so that ``godwit audit`` can name the samples of a shard."""
+        self.samples += samples
 
     def indices(self, n: int, k: int) -> List[int]:
         """The samples of this shard: ``k`` numbers below ``n``.
@@ -56,11 +63,11 @@ class ShardContext:
         if not self.training:
             first = self.shard * k
             order = permutation(self.seed ^ _ORDER, 0, n)
-            return [order.at(i) for i in range(first, min(first + k, n))]
-        first = (self.update * self.shards + self.shard) * k
-        found: List[int] = []
-        for i in range(first, first + k):
-            found.append(permutation(self.seed, i // n, n).at(i % n))
+            found = [order.at(i) for i in range(first, min(first + k, n))]
+        else:
+            first = (self.update * self.shards + self.shard) * k
+            found = [permutation(self.seed, i // n, n).at(i % n) for i in range(first, first + k)]
+        self.note(found)
         return found
 
     @property
@@ -196,12 +203,13 @@ class JobBase:
         return self._set("evaluated_function", function)
 
     @property
-    def once_flags(self) -> int:
-        """What the description says of the functions that this job has."""
+    def flags(self) -> int:
+        """What the description says of the functions that this job has, and of what its workers answer."""
         return (
             (HAS_ONCE if self.update_function is not None else 0)
             | (ONCE_EVALUATED if self.evaluated_function is not None else 0)
             | (HAS_AFTER if self.after_function is not None else 0)
+            | TELLS_SAMPLES
         )
 
     def function_once(self, phase: Phase) -> Callable[..., Any]:
@@ -281,6 +289,7 @@ def refuse(current: "sessions.Session", error: Exception) -> None:
 def context_of(seed: int, step: int, update: int, phase: Phase, shard: int, shards: int) -> ShardContext:
     """The context of a shard, with all generators of the process seeded for it."""
     context = ShardContext(seed, step, update, phase == Phase.TRAIN, shard, shards)
+    worker.shard_samples = context.samples
     pin.shard_generators(context.generator_seed)
     return context
 

@@ -50,6 +50,7 @@ class Kind(enum.IntEnum):
     FORK = 8
     FINISH = 9
     LEAVE = 10
+    SAMPLES = 11
     HELLO = 64
     OPTIONS = 65
     TENSORS = 66
@@ -61,6 +62,7 @@ class Kind(enum.IntEnum):
     ERROR = 72
     LOG = 73
     GONE = 74
+    SAMPLED = 75
 
 
 _KINDS: Dict[int, Kind] = {int(kind): kind for kind in Kind}  # looked up faster than by the class
@@ -132,6 +134,9 @@ class SumFlag(enum.IntFlag):
 HAS_ONCE = 1
 HAS_AFTER = 2
 ONCE_EVALUATED = 4
+TELLS_SAMPLES = 8
+SAMPLES_MOST = 8000
+"""The most numbers of samples in a SAMPLED."""
 APPLY_ONLY = 1
 
 STATE = 1
@@ -615,6 +620,12 @@ def error_message(fault: Fault, file: str, line: int, text: str) -> Writer:
         data = data[-TEXT_MOST:]
     plain = data.decode("utf-8", "ignore")
     return Writer(Kind.ERROR).put("B", fault).text(clipped(file, 1000)).put("I", line).text(plain)
+
+
+def sampled(numbers: Sequence[int]) -> Writer:
+    """SAMPLED for the samples of a shard, in its order: the first of them, where there are very many."""
+    listed = numbers[:SAMPLES_MOST]
+    return Writer(Kind.SAMPLED).put(f"H{len(listed)}Q", len(listed), *listed)
 
 
 @lru_cache(maxsize=None)

@@ -420,7 +420,7 @@ class TorchProgram(Program):
         ]
 
     def _keep_numbers(self, keep: Mapping[str, Any]) -> None:
-        changes = ONCE_ONLY if self._job.once_flags & (HAS_ONCE | ONCE_EVALUATED) else CONSTANT
+        changes = ONCE_ONLY if self._job.flags & (HAS_ONCE | ONCE_EVALUATED) else CONSTANT
         self._groups = self._blob("optimizer:groups", "the optimizer's param_groups", ALIKE, 0, self._group_numbers())
         self._vars = self._blob("vars:", "job.vars", changes, 0, jobs.vars_of(self._job), _VARS_ROOM)
         self._kept: List[_Kept] = []
@@ -476,7 +476,7 @@ class TorchProgram(Program):
         count = sum(p.tensor.numel() for p in self._parameters)
         tensors: List[torch.Tensor] = [p.tensor for p in self._parameters]
         options = Options(
-            s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, self._job.once_flags,
+            s.shards, s.updates, s.eval_every, s.eval_shards, len(self._parts), s.clip, self._job.flags,
             self._weight.number, torch_device.workers(tensors),
             f"{type(self._model).__name__}, {count:,} parameters", "", identity.data_text(s.data),
         )  # fmt: skip

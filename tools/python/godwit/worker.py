@@ -22,10 +22,14 @@ from . import files, identity
 from .errors import Refused
 from .protocol import (
     HAS_AFTER, HAS_ONCE, After, Description, Fault, Finish, Kind, Layout, Once, Part, Phase, ProtocolError, Reader, Role, Shard, Tie,
-    Writer, digest, done, error_message,
+    Writer, digest, done, error_message, sampled,
 )  # fmt: skip
 from .probe import Probe
 from .session import IS_CHECKED, Session, die_with_parent, tell, tell_no_more, tell_where
+
+
+shard_samples: List[int] = []
+"""The samples of the shard that this process has computed last; each shard has a list of its own."""
 
 
 class Arenas:
@@ -254,7 +258,7 @@ class _Server:
     def _check(self, kind: Kind) -> None:
         """Raises ProtocolError where a request makes no sense now."""
         flags = self._program.description.options.flags
-        if kind in (Kind.SHARD, Kind.PART, Kind.ONCE, Kind.AFTER, Kind.FINISH) and not self._has_arenas:
+        if kind in (Kind.SHARD, Kind.PART, Kind.ONCE, Kind.AFTER, Kind.FINISH, Kind.SAMPLES) and not self._has_arenas:
             raise ProtocolError(f"the peer sent {kind.name} before ARENAS")
         if (kind == Kind.ONCE and not flags & HAS_ONCE) or (kind == Kind.AFTER and not flags & HAS_AFTER):
             raise ProtocolError(f"the peer sent {kind.name}, which this program has not asked for")
@@ -289,6 +293,9 @@ class _Server:
             self._initial(message, fds)
         elif kind == Kind.ARENAS:
             self._arenas(message, fds)
+        elif kind == Kind.SAMPLES:
+            message.end()
+            return sampled(shard_samples)
         elif kind == Kind.LEAVE:
             raise Leave
         else:

@@ -317,6 +317,7 @@ class Run:
         if number >= self._steps_in_epoch:  # the last update of an epoch may have fewer micro-batches
             return torch.zeros(()), 0.0, 0.0
         which = self._order.batch(epoch, number)
+        s.note(which)
         pin.shard_generators(s.generator_seed)
         inputs = data.gather(self._loader.dataset, which, self._loader.collate_fn)
         left = self._steps_in_epoch - place * args.gradient_accumulation_steps
@@ -357,6 +358,7 @@ class Run:
         trainer = self._trainer
         dataset, size = self._eval_loader.dataset, self._args.eval_batch_size
         which = list(range(s.shard * size, min((s.shard + 1) * size, len(dataset))))
+        s.note(which)
         inputs = data.gather(dataset, which, self._eval_loader.collate_fn)
         loss = trainer.prediction_step(trainer.model, inputs, True, ignore_keys=self._ignore_keys)[0]
         if loss is None:

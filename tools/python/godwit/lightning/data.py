@@ -10,6 +10,7 @@ import torch
 from torch.utils import data as torch_data
 
 from ..errors import Refused
+from ..job import ShardContext
 from ..permutation import derived, permutation
 
 _PURPOSE_DRAW = 0x64726177
@@ -51,9 +52,11 @@ class Source:
         """The batches of an epoch, each of ``size`` samples."""
         return self.samples // size if self.drop_last else -(-self.samples // size)
 
-    def fetch(self, epoch: int, first: int, end: int) -> Any:
-        """The samples at these positions of an epoch, collated."""
+    def fetch(self, epoch: int, first: int, end: int, s: Optional[ShardContext] = None) -> Any:
+        """The samples at these positions of an epoch, collated; ``s`` takes note of them."""
         which = [self.order(epoch, position) for position in range(first, end)]
+        if s is not None:
+            s.note(which)
         many = getattr(self.dataset, "__getitems__", None)
         return self.collate(many(which) if many else [self.dataset[i] for i in which])
 
@@ -188,12 +191,12 @@ class Held:
             shard -= count
         raise IndexError(shard)
 
-    def fetch(self, loader: int, batch: int) -> Tuple[Any, int]:
-        """A batch and the number of its samples."""
+    def fetch(self, loader: int, batch: int, s: Optional[ShardContext] = None) -> Tuple[Any, int]:
+        """A batch and the number of its samples, of which ``s`` takes note."""
         source = self.sources[loader]
         first = batch * source.batch_size
         end = min(first + source.batch_size, source.samples)
-        return source.fetch(0, first, end), end - first
+        return source.fetch(0, first, end, s), end - first
 
 
 def convert_floats(batch: Any, dtype: torch.dtype) -> Any:

@@ -706,7 +706,7 @@ class Trainer:
         if not s.training:
             assert self.held is not None
             number, batch = self.held.place(s.shard)
-            content, samples = self.held.fetch(number, batch)
+            content, samples = self.held.fetch(number, batch, s)
             output = self._validation_output(content, batch, number, samples, "shard")
             loss = self._validation_loss(output)
             self.check_attributes("validation_step")
@@ -714,7 +714,7 @@ class Trainer:
         piece = self.plan.piece(s.update, s.shard)
         if piece is None:
             return torch.zeros(()), 0
-        content = self.plan.source.fetch(piece.epoch, piece.first, piece.end)
+        content = self.plan.source.fetch(piece.epoch, piece.first, piece.end, s)
         value = self._training_loss(content, piece.batch, piece.samples, "shard")
         self.check_attributes("training_step")
         # Lightning divides the mean loss of each batch by the number of batches that it accumulates, also where an epoch ends
