@@ -140,17 +140,19 @@ typedef struct work {
 } work;
 
 static bool takes_children(const gw_claims *list) {
-    return list->past_gate && !list->drained && !list->disk_bad && !list->doubtful;
+    return !list->drained && !list->disk_bad && !list->doubtful;
 }
 
 static bool has_room(const gw_allot_need *has, const gw_allot_need *need) {
     return need->cores <= has->cores && need->memory_mib <= has->memory_mib && need->gpus <= has->gpus;
 }
 
-/* Whether a node may have a job. That a node is of another class is left to the allotment. */
+/* Whether a node may have a job. That a node is of another class is left to the allotment. A member that has started
+ * again and is not past its gate keeps the children that it has adopted, and takes no others. */
 static bool is_able(const gw_claims *list, const gw_job_spec *spec, const gw_job_record_id *id) {
     const gw_claim *claim = gw_claims_find(list, id);
     if (claim != NULL && claim->state == GW_CLAIM_STRUCK) return false;
+    if (!list->past_gate && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
     return spec->build == NULL || strcmp(spec->build, list->build) == 0;
 }
 
@@ -323,7 +325,7 @@ static void follow_children(outcome *o, const bool *given, const work *w) {
         uint32_t job = job_of(w, &child->job);
         bool known =
             record != NULL && (e == NULL || e->readable); /* else it is not to be judged by this build */
-        bool keeps = !o->in->past_gate || !known || w->self == NONE || (job != NONE && given[job]);
+        bool keeps = !o->in->past_gate || !known || (job != NONE && given[job]);
         if (known && gw_job_record_is_over(record)) keeps = !o->in->past_gate;
         if (known && e != NULL && e->view.reason == GW_WAIT_HELD) keeps = false;
         if (!keeps && !child->leaving) o->act(o->context, &(gw_do){.kind = GW_DO_STOP, .job = child->job});

@@ -446,8 +446,8 @@ static void announce_lacking(void *context, const gw_job_record *record) {
     put_announced(&d->announces->w, &record->id, gw_job_record_digest(record));
 }
 
-/* A list of a bucket of another member: this one asks for what differs, and announces what the other lacks. Of a bucket
- * with more records than one list takes, it announces too much, which costs no more than the bytes. */
+/* A list of a bucket of another member: this one asks for what differs, and announces what the other lacks. Where a bucket
+ * has more records than one list takes, it announces too much, which costs no more than the bytes. */
 static void hear_list(gw_exchange *x, const gw_peer_id *from, gw_reader *r, uint64_t now_ns) {
     uint8_t bucket = gw_get_u8(r);
     uint32_t count = gw_get_u16(r);

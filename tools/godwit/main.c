@@ -43,6 +43,20 @@ static const struct {
     {"devices", (char[]){"godwit devices"}, gw_devices_main},
     {"bench", (char[]){"godwit bench"}, gw_bench_main},
     {"sim", (char[]){"godwit sim"}, gw_sim_main},
+    {"up", (char[]){"godwit up"}, gw_up_main},
+    {"down", (char[]){"godwit down"}, gw_down_main},
+    {"submit", (char[]){"godwit submit"}, gw_submit_main},
+    {"queue", (char[]){"godwit queue"}, gw_queue_main},
+    {"info", (char[]){"godwit info"}, gw_info_main},
+    {"logs", (char[]){"godwit logs"}, gw_logs_main},
+    {"wait", (char[]){"godwit wait"}, gw_wait_main},
+    {"cancel", (char[]){"godwit cancel"}, gw_cancel_main},
+    {"hold", (char[]){"godwit hold"}, gw_hold_main},
+    {"release", (char[]){"godwit release"}, gw_release_main},
+    {"priority", (char[]){"godwit priority"}, gw_priority_main},
+    {"nodes", (char[]){"godwit nodes"}, gw_nodes_main},
+    {"drain", (char[]){"godwit drain"}, gw_drain_main},
+    {"forget", (char[]){"godwit forget"}, gw_forget_main},
 };
 
 /* Prints the list of commands and how to begin, for 80 columns. */
@@ -73,6 +87,22 @@ static void print_help(FILE *out) {
           "  godwit devices               list GPUs and RDMA devices, and what they lack\n"
           "  godwit sim [OPTION...]       test the protocol in a simulated, failing world\n"
           "  godwit bench WHAT            measure a part: allreduce, steal, aead, ...\n"
+          "\n"
+          "Many jobs on the same nodes:\n"
+          "  godwit up                    run a member of a standing flock, on each node\n"
+          "  godwit down                  end the member on this node\n"
+          "  godwit submit JOB            hand it a job; or a command, behind --\n"
+          "  godwit queue                 list its jobs, and why each waits\n"
+          "  godwit info JOB              show all that is known of a job\n"
+          "  godwit logs JOB              show what a job has written\n"
+          "  godwit wait JOB              wait until a job is over\n"
+          "  godwit cancel JOB            end a job for good\n"
+          "  godwit hold JOB              keep a job from running\n"
+          "  godwit release JOB           let it run again\n"
+          "  godwit priority JOB N        set its priority\n"
+          "  godwit nodes                 list the nodes of the flock\n"
+          "  godwit drain NODE            take a node out of use\n"
+          "  godwit forget --before DAY   drop what is left of old jobs\n"
           "\n"
           "  godwit COMMAND --help        the options of a command\n"
           "  godwit --version\n"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_NS = 1000000 };
+enum { STEP_NS = 1000000, IDLE_STEPS = 32 /* after which a member decides again though nothing has happened */ };
 
 static void decide(world_member *m);
 
@@ -51,6 +51,7 @@ typedef struct changes {
 } changes;
 
 static changes changed[WORLD_MEMBERS];
+static bool busy[WORLD_MEMBERS]; /* something has happened since the last decision */
 
 static void record_changed(void *context, const gw_job_record_id *id) {
     changes *c = &changed[((world_member *)context)->number];
@@ -185,9 +186,11 @@ static void deliver(world *w) {
         w->first = one->next;
         if (w->first == NULL) w->last = NULL;
         world_member *to = &w->members[one->to];
-        if (linked(w, one->from, one->to))
+        if (linked(w, one->from, one->to)) {
+            busy[one->to] = true;
             cr_assert(gw_exchange_message(to->exchange, &w->members[one->from].id, one->bytes, one->length,
                                           w->now_ns));
+        }
         free(one->bytes);
         free(one);
     }
@@ -203,6 +206,8 @@ void world_run(world *w, double seconds) {
             if (gw_exchange_next_deadline(m->exchange) <= w->now_ns) gw_exchange_tick(m->exchange, w->now_ns);
             for (uint32_t k = 0; k < changed[i].count; k++) save(m, &changed[i].ids[k]);
             changed[i].count = 0;
+            if (!busy[i] && (w->now_ns / STEP_NS) % IDLE_STEPS != 0) continue;
+            busy[i] = false;
             decide(m);
         }
     }
@@ -213,6 +218,7 @@ void world_run(world *w, double seconds) {
 void world_change(world *w, uint32_t number, const gw_job_record *change) {
     world_member *m = &w->members[number];
     if (gw_job_records_join(m->records, change) == GW_JOB_RECORDS_SAME) return;
+    busy[number] = true;
     save(m, &change->id);
     gw_exchange_put(m->exchange, &change->id, w->now_ns);
 }

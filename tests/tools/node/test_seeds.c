@@ -281,6 +281,37 @@ Test(seeds, the_name_of_a_service_is_asked_for_often_whatever_it_leads_to) {
     close_seeds(seeds);
 }
 
+static void write_file(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    cr_assert_not_null(file);
+    fputs(text, file);
+    cr_assert_eq(fclose(file), 0);
+}
+
+/* Whoever starts peers writes their addresses into a file, which may come later than the peer. */
+Test(seeds, a_file_is_read_each_second_and_lines_that_are_no_addresses_are_left_out) {
+    char path[] = "/tmp/godwit-seeds-XXXXXX", text[80];
+    int fd = mkstemp(path);
+    cr_assert_geq(fd, 0);
+    close(fd);
+    cr_assert_eq(unlink(path), 0);
+    snprintf(text, sizeof text, "file:%s", path);
+    char *list[] = {text};
+    gw_seeds *seeds = open_seeds(list, 1, 0);
+    look_up(0, 3);
+    cr_expect_eq(told_times, 0);
+    write_file(path, "10.0.0.1:7\n10.0.0.2:7\r\nnode:7\n\n:::::\n10.0.0.3:7");
+    look_up(0, 1);
+    expect_told(1, "123");
+    write_file(path, "");
+    look_up(0, 2);
+    expect_told(2, "");
+    for (int i = 0; i < 6; i++) cr_expect_eq(pauses[i], 1, "%d: %lu s", i, pauses[i]);
+    cr_expect_eq(warnings, 0);
+    close_seeds(seeds);
+    unlink(path);
+}
+
 /* There is room for 64 addresses. If these were always the same ones, peers of another rack might stay unknown. */
 Test(seeds, of_a_service_with_too_many_addresses_each_is_told_sooner_or_later) {
     enum { CROWD = 200, LOOK_UPS = 80 };

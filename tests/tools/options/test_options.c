@@ -42,6 +42,16 @@ Test(options, a_seed_for_which_there_is_no_memory_is_refused) {
     gw_run_options_free(&options);
 }
 
+Test(options, a_file_of_addresses_is_a_seed_where_its_path_has_a_slash) {
+    gw_run_options options;
+    gw_err err;
+    cr_assert(parse(&options, "--join", "file:/tmp/a b,file:./c,file:7117", &err), "%s", err.text);
+    cr_assert_eq(options.seed_count, 3);
+    cr_expect(gw_seed_is_file(options.seeds[0]) && gw_seed_is_followed(options.seeds[1]));
+    cr_expect_not(gw_seed_is_followed(options.seeds[2])); /* a host of this name */
+    gw_run_options_free(&options);
+}
+
 Test(options, a_service_is_a_seed_with_a_port_of_its_own_or_the_usual_one) {
     gw_run_options options;
     gw_err err;

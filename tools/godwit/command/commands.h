@@ -28,6 +28,20 @@ int gw_plot_main(int argc, char **argv);     /* draw the metrics that `godwit ru
 int gw_trace_main(int argc, char **argv);    /* record what the peers do, for Perfetto */
 int gw_devices_main(int argc, char **argv);  /* list GPUs and RDMA devices, and what they lack */
 int gw_bench_main(int argc, char **argv);    /* measure parts of Godwit */
+int gw_up_main(int argc, char **argv);       /* run a member of a standing flock */
+int gw_down_main(int argc, char **argv);     /* end it */
+int gw_submit_main(int argc, char **argv);   /* hand a job to the flock */
+int gw_queue_main(int argc, char **argv);    /* list its jobs */
+int gw_info_main(int argc, char **argv);     /* show one of them */
+int gw_logs_main(int argc, char **argv);     /* show what a job has written */
+int gw_wait_main(int argc, char **argv);     /* wait until jobs are over */
+int gw_cancel_main(int argc, char **argv);   /* end jobs for good */
+int gw_hold_main(int argc, char **argv);     /* keep jobs from running */
+int gw_release_main(int argc, char **argv);  /* let them run again */
+int gw_priority_main(int argc, char **argv); /* set the priority of jobs */
+int gw_nodes_main(int argc, char **argv);    /* list the nodes of the flock */
+int gw_drain_main(int argc, char **argv);    /* take nodes out of use */
+int gw_forget_main(int argc, char **argv);   /* drop what is left of old jobs */
 
 /* Prints "COMMAND: TEXT" to stderr, in lines that fit where that is a terminal. */
 void gw_command_complain(const char *command, const char *text);

@@ -331,7 +331,7 @@ static bool open_reach(gw_node *node, gw_err *err) {
         const char *seed = options->seeds[i];
         reach.followed |= gw_seed_is_followed(seed);
         if (reach.unresolved == NULL && gw_seeds_known(&options->seeds[i], 1, one) == 0 &&
-            strncmp(seed, "localhost", 9) != 0)
+            !gw_seed_is_file(seed) && strncmp(seed, "localhost", 9) != 0)
             reach.unresolved = seed;
     }
     node->reach = gw_reach_open(&reach, seeds, count, err);

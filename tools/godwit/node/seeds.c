@@ -7,6 +7,7 @@
 #include "net/loop/address.h"
 #include "tools/godwit/options/options.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -23,9 +24,10 @@ enum { FOUND_MOST = 512 }; /* addresses of one name; a flock has 256 members at 
 
 typedef struct seed {
     gw_seeds *of;
-    char *text;        /* HOST:PORT, or dns:NAME:PORT */
+    char *text;        /* HOST:PORT, dns:NAME:PORT, or file:PATH */
     const char *name;  /* what is looked up, a part of `text`; NULL = it is an address */
-    bool followed;     /* the name is a service's */
+    bool followed;     /* the name is a service's or a file's */
+    bool file;         /* it is a file's */
     bool crowded;      /* it has led to more addresses than there is room for */
     uint32_t failures; /* look-ups that failed in a row */
     uint32_t count;    /* of addresses that it leads to */
@@ -130,13 +132,29 @@ static size_t leave_some(seed *s, gw_addr *found, size_t count) {
     return GW_MAX_SEEDS;
 }
 
+/* Reads the addresses in a file; lines that are none are left out. */
+static bool read_file(const char *path, gw_addr *found, size_t most, size_t *count, gw_err *err) {
+    char line[GW_ADDR_TEXT + 2];
+    *count = 0;
+    FILE *file = fopen(path, "re");
+    if (file == NULL && errno != ENOENT) return gw_fail_errno(err, errno, "%s cannot be read", path);
+    while (file != NULL && *count < most && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        *count += gw_address_literal(line, &found[*count]);
+    }
+    if (file != NULL) fclose(file);
+    return true;
+}
+
 /* Looks a name up. Called with the lock held, which is released while the resolver is asked. */
 static void look_up(seed *s) {
     gw_addr found[FOUND_MOST];
     size_t count = 0;
     gw_err why;
     pthread_mutex_unlock(&s->of->lock);
-    bool good = gw_address_resolve(s->name, found, s->followed ? FOUND_MOST : GW_MAX_SEEDS, &count, &why);
+    bool good = s->file
+                    ? read_file(s->name, found, FOUND_MOST, &count, &why)
+                    : gw_address_resolve(s->name, found, s->followed ? FOUND_MOST : GW_MAX_SEEDS, &count, &why);
     pthread_mutex_lock(&s->of->lock);
     if (s->of->closed) return;
     if (good) count = leave_some(s, found, count);
@@ -165,7 +183,9 @@ static void *run(void *context) {
     for (uint64_t pause_ns = SECOND_NS; !s->closed;) {
         look_up(name);
         uint64_t now_ns = gw_now_ns(), end_ns = now_ns + pause_ns;
-        const uint64_t last_ns = name->followed ? LAST_FOLLOWED_PAUSE_NS : LAST_PAUSE_NS;
+        const uint64_t last_ns = name->file       ? SECOND_NS
+                                 : name->followed ? LAST_FOLLOWED_PAUSE_NS
+                                                  : LAST_PAUSE_NS;
         if ((name->count > 0 && !name->followed) || now_ns >= s->waited_until_ns) pause_ns *= 2;
         if (pause_ns > last_ns) pause_ns = last_ns;
         while (!s->closed && gw_cond_wait_until(&s->changed, &s->lock, end_ns)) continue;
@@ -182,8 +202,9 @@ static bool copy(gw_seeds *s, char *const *seeds, uint32_t count, gw_err *err) {
         one->of = s;
         one->text = strdup(seeds[s->count]);
         if (one->text == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the names of --join");
-        size_t prefix = strlen(GW_FOLLOWED_SEED);
         one->followed = gw_seed_is_followed(one->text);
+        one->file = gw_seed_is_file(one->text);
+        size_t prefix = strlen(one->file ? GW_FILE_SEED : GW_FOLLOWED_SEED);
         one->count = !one->followed && gw_address_literal(one->text, &one->addrs[0]);
         if (one->count == 0) one->name = one->text + (one->followed ? prefix : 0);
     }

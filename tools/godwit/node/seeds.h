@@ -9,6 +9,10 @@
  * than there is room for, each look-up takes others of them, chosen by chance, so that no part of the service
  * stays unknown to another.
  *
+ * A file (file:PATH) has the address of a peer, HOST:PORT, in each line, and is read each second: whoever starts
+ * peers writes those that it has started, and this peer finds those that come later. One that is missing or empty
+ * leads to no peer yet.
+ *
  * Threads: one, except for the callback. */
 #ifndef GODWIT_TOOLS_GODWIT_NODE_SEEDS_H
 #define GODWIT_TOOLS_GODWIT_NODE_SEEDS_H

@@ -227,19 +227,26 @@ static bool take_followed(const option_row *option, const char *seed, const char
         option->name, seed);
 }
 
+bool gw_seed_is_file(const char *seed) {
+    return strncmp(seed, GW_FILE_SEED, strlen(GW_FILE_SEED)) == 0 &&
+           strchr(seed + strlen(GW_FILE_SEED), '/') != NULL;
+}
+
 bool gw_seed_is_followed(const char *seed) {
     size_t prefix = strlen(GW_FOLLOWED_SEED);
+    if (gw_seed_is_file(seed)) return true;
     if (strncmp(seed, GW_FOLLOWED_SEED, prefix) != 0) return false;
     const char *name = seed + prefix;
     return *name == '\0' || name[strspn(name, "0123456789")] != '\0';
 }
 
-/* Appends a seed: HOST:PORT, or dns:NAME[:PORT]. */
+/* Appends a seed: HOST:PORT, dns:NAME[:PORT], or file:PATH. */
 static bool take_seed(const option_row *option, const char *seed, gw_run_options *options, gw_err *err) {
     char *copy = NULL;
-    bool followed = gw_seed_is_followed(seed);
-    bool good = followed ? take_followed(option, seed, seed + strlen(GW_FOLLOWED_SEED), &copy, err)
-                         : check_reachable(option, seed, "the port that the peer listens on", err);
+    bool is_file = gw_seed_is_file(seed), followed = !is_file && gw_seed_is_followed(seed);
+    bool good = is_file    ? true
+                : followed ? take_followed(option, seed, seed + strlen(GW_FOLLOWED_SEED), &copy, err)
+                           : check_reachable(option, seed, "the port that the peer listens on", err);
     if (good && !followed && (copy = strdup(seed)) == NULL)
         good = gw_fail(err, GW_E_NOMEM, "--%s: out of memory", option->name);
     if (good)
@@ -469,9 +476,8 @@ static const option_row options_of_run[] = {
      take_advertise, FIELD(advertise)},
     {"join", "HOST:PORT[,...]", NULL, NULL,
      "The peers to ask first (seeds); they may start later. dns:NAME[:PORT] follows all addresses of a "
-     "service's name; slurm stands for the other tasks of a job of Slurm, and slurm:JOBID for those of "
-     "another "
-     "job, too",
+     "service's name, and file:PATH those in a file; slurm stands for the other tasks of a job of Slurm, and "
+     "slurm:JOBID for those of another job, too",
      PEERS, take_join, FIELD(seeds)},
     {"name", "NAME", NULL, "the host's name, up to its first dot",
      "What this peer is called in texts for people, beside its id; of no other effect", PEERS, take_peer_name,

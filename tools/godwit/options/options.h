@@ -19,6 +19,7 @@
 #define GW_DEFAULT_LISTEN  "127.0.0.1:" GW_DEFAULT_PORT /* without --key */
 #define GW_KEYED_LISTEN    "[::]:" GW_DEFAULT_PORT      /* with --key: every address of both families */
 #define GW_FOLLOWED_SEED   "dns:" /* before the HOST:PORT of a seed that is a service's name */
+#define GW_FILE_SEED       "file:" /* before the path of a file of addresses */
 #define GW_DEFAULT_CLUSTER "godwit"
 
 enum { GW_REPORT_BYTES = 32 }; /* room for the key of a report (core/godwit.h) */
@@ -40,7 +41,7 @@ typedef struct gw_run_options {
         dir_exists; /* the folders of `dir` that end behind so many bytes are made where they are missing; 0 = none */
     const char *listen;        /* HOST:PORT; port 0 = any free port */
     const char *advertise;     /* HOST:PORT at which others reach this peer; NULL = the listening address */
-    char *seeds[GW_MAX_SEEDS]; /* of --join: HOST:PORT, or GW_FOLLOWED_SEED NAME:PORT; owned */
+    char *seeds[GW_MAX_SEEDS]; /* of --join: HOST:PORT, GW_FOLLOWED_SEED NAME:PORT, or GW_FILE_SEED PATH; owned */
     uint32_t seed_count;
     bool slurm;           /* --join slurm: what is not given follows from the job of Slurm (by_slurm.h) */
     uint64_t slurm_job;   /* another job of Slurm, whose peers this one joins; 0 = none */
@@ -115,8 +116,10 @@ void gw_run_options_free(gw_run_options *options);
  * the row behind the last one is NULL. */
 gw_option gw_run_options_row(uint32_t number);
 
-/* Whether a seed of --join is the name of a service, dns:NAME or dns:NAME:PORT, whose addresses are those
- * of many peers. In "dns:7117" the name is that of a host. Any thread. */
+/* Whether a seed of --join is the name of a service, dns:NAME or dns:NAME:PORT, or a file, file:PATH, whose
+ * addresses are those of many peers. In "dns:7117" the name is that of a host. Any thread. */
 bool gw_seed_is_followed(const char *seed);
+/* Whether it is a file, whose path has a slash: "file:7117" names a host. Any thread. */
+bool gw_seed_is_file(const char *seed);
 
 #endif

@@ -1,0 +1,171 @@
+#include "tools/godwit/command/flock/client.h"
+
+#include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "core/os/directory.h"
+#include "tools/godwit/flock/member.h"
+#include "tools/godwit/text/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON_KEY = 512, PREFIX_LEAST = 4, SHORT_ID = 8 };
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    gw_flock_place *place = state->input;
+    switch (key) {
+    case 'd':
+        place->dir = arg;
+        return 0;
+    case JSON_KEY:
+        place->json = true;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option options[] = {
+    {"dir", 'd', "DIR", 0, "The directory of the flock's member on this machine (that of 'godwit up')", 0},
+    {"json", JSON_KEY, NULL, 0, "Print JSON", 0},
+    {0},
+};
+
+const struct argp gw_flock_argp = {.options = options, .parser = parse};
+
+bool gw_flock_connect(const gw_flock_place *place, gw_flock_client *client, gw_err *err) {
+    char found[GW_PATH_BYTES];
+    char *own = place->dir == NULL ? gw_member_directory() : NULL;
+    *client = (gw_flock_client){.door = {-1}};
+    bool good = gw_directory_find(own != NULL ? own : place->dir, found, err) &&
+                gw_member_door_connect(found, &client->door, err);
+    free(own);
+    return good;
+}
+
+void gw_flock_disconnect(gw_flock_client *client) {
+    gw_member_door_disconnect(&client->door);
+    json_decref(client->jobs);
+    client->jobs = NULL;
+}
+
+json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err) {
+    return gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, NULL, NULL, err);
+}
+
+const char *gw_flock_text(const json_t *object, const char *key) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+int64_t gw_flock_number(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+
+static bool is_prefix(const char *text, const char *id) {
+    return strlen(text) >= PREFIX_LEAST && strncmp(text, id, strlen(text)) == 0;
+}
+
+const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_err *err) {
+    const json_t *named = NULL, *begun = NULL;
+    size_t i, beginnings = 0;
+    json_t *job;
+    if (client->jobs == NULL) {
+        json_t *answer = gw_flock_ask(client, json_pack("{s:s}", "do", "jobs"), err);
+        if (answer == NULL) return NULL;
+        client->jobs = json_incref(json_object_get(answer, "jobs"));
+        json_decref(answer);
+    }
+    json_array_foreach(client->jobs, i, job) {
+        if (strcmp(gw_flock_text(job, "name"), text) == 0 &&
+            (named == NULL || gw_flock_number(job, "submitted_ms") > gw_flock_number(named, "submitted_ms")))
+            named = job;
+        if (!is_prefix(text, gw_flock_text(job, "id"))) continue;
+        begun = job;
+        beginnings++;
+    }
+    if (named != NULL) return named;
+    if (beginnings == 1) return begun;
+    if (beginnings > 1)
+        gw_fail(err, GW_E_USAGE, "%zu jobs have ids that begin with %s: give more digits", beginnings, text);
+    else
+        gw_fail(err, GW_E_USAGE, "there is no job '%s': 'godwit queue --all' lists them", text);
+    return NULL;
+}
+
+json_t *gw_flock_find_node(gw_flock_client *client, const char *text, gw_err *err) {
+    json_t *answer = gw_flock_ask(client, json_pack("{s:s}", "do", "nodes"), err), *node, *found = NULL;
+    size_t i, count = 0;
+    if (answer == NULL) return NULL;
+    json_array_foreach(json_object_get(answer, "nodes"), i, node) {
+        if (strcmp(gw_flock_text(node, "name"), text) != 0 && !is_prefix(text, gw_flock_text(node, "id")))
+            continue;
+        found = node;
+        count++;
+    }
+    json_incref(found);
+    json_decref(answer);
+    if (count == 1) return found;
+    json_decref(found);
+    if (count > 1)
+        gw_fail(err, GW_E_USAGE, "%zu nodes are called %s: give the beginning of an id ('godwit nodes')",
+                count, text);
+    else
+        gw_fail(err, GW_E_USAGE, "there is no node '%s': 'godwit nodes' lists them", text);
+    return NULL;
+}
+
+const char *gw_flock_age(uint64_t ms, char text[GW_FLOCK_AGE_TEXT]) {
+    uint64_t now_ms = gw_wall_ns() / 1000000, s = now_ms > ms ? (now_ms - ms) / 1000 : 0;
+    if (s < 120)
+        snprintf(text, GW_FLOCK_AGE_TEXT, "%u s", (unsigned)s);
+    else if (s < 7200)
+        snprintf(text, GW_FLOCK_AGE_TEXT, "%u m", (unsigned)(s / 60));
+    else if (s < 172800)
+        snprintf(text, GW_FLOCK_AGE_TEXT, "%u h", (unsigned)(s / 3600));
+    else
+        snprintf(text, GW_FLOCK_AGE_TEXT, "%u d", (unsigned)(s / 86400 % 100000));
+    return text;
+}
+
+/* The name of another job, or the beginning of its id. */
+static void name_other(gw_flock_client *client, const char *id, char *text, size_t size) {
+    size_t i;
+    json_t *job;
+    snprintf(text, size, "%.*s", SHORT_ID, id);
+    json_array_foreach(client->jobs, i, job) {
+        if (strcmp(gw_flock_text(job, "id"), id) == 0 && gw_flock_text(job, "name")[0] != '\0')
+            snprintf(text, size, "%s", gw_flock_text(job, "name"));
+    }
+}
+
+char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
+    const char *reason = gw_flock_text(job, "reason");
+    char other[80], *text = NULL;
+    int length;
+    name_other(client, gw_flock_text(job, "reason_job"), other, sizeof other);
+    if (strcmp(reason, "after") == 0)
+        length = asprintf(&text, "comes after %s", other);
+    else if (strcmp(reason, "broken") == 0)
+        length = asprintf(&text, "comes after %s, which was not done: cancel it, or submit it anew", other);
+    else if (strcmp(reason, "no node") == 0 && gw_flock_number(job, "struck") > 0)
+        length =
+            asprintf(&text, "cannot start on %d node%s ('godwit logs --stderr' says why), and no other can have it",
+                     (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s");
+    else if (strcmp(reason, "no node") == 0)
+        length = asprintf(&text, "no node here has %d cores, %d MiB and %d GPUs, and takes jobs",
+                          (int)gw_flock_number(job, "cores"), (int)gw_flock_number(job, "memory_mib"),
+                          (int)gw_flock_number(job, "gpus"));
+    else if (strcmp(reason, "room") == 0 && gw_flock_number(job, "least") > gw_flock_number(job, "able"))
+        length = asprintf(&text, "needs %d nodes, and %d here can have it",
+                          (int)gw_flock_number(job, "least"), (int)gw_flock_number(job, "able"));
+    else if (strcmp(reason, "room") == 0)
+        length = asprintf(&text, "jobs before it have the nodes");
+    else if (strcmp(reason, "unknown") == 0)
+        length = asprintf(&text, "is of another build of Godwit, or has not come from the other nodes yet");
+    else
+        length = asprintf(&text, "%s", "");
+    GW_ASSERT_MEMORY(length >= 0);
+    return text;
+}

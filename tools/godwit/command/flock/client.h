@@ -1,0 +1,50 @@
+/* What the commands of a flock have in common: how they find the member on this machine, and the job that is meant. */
+#ifndef GODWIT_TOOLS_GODWIT_COMMAND_FLOCK_CLIENT_H
+#define GODWIT_TOOLS_GODWIT_COMMAND_FLOCK_CLIENT_H
+
+#include "core/base/id.h"
+#include "tools/godwit/flock/door.h"
+
+#include <argp.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GW_FLOCK_JOBS = 256, GW_FLOCK_AGE_TEXT = 16 };
+
+#define GW_FLOCK_PATIENCE_NS UINT64_C(30000000000)
+
+/* What every command takes: --dir and --json. It is the input of gw_flock_argp, a child of the command's. */
+typedef struct gw_flock_place {
+    const char *dir; /* NULL: the default */
+    bool json;
+} gw_flock_place;
+
+extern const struct argp gw_flock_argp;
+
+/* A connection to the member. */
+typedef struct gw_flock_client {
+    gw_member_door_client door;
+    json_t *jobs; /* as gw_flock_find_job has asked for them; released at the end */
+} gw_flock_client;
+
+bool gw_flock_connect(const gw_flock_place *place, gw_flock_client *client, gw_err *err);
+void gw_flock_disconnect(gw_flock_client *client);
+/* Asks; `request` is released, and the caller releases the answer. NULL: it failed. */
+json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err);
+
+/* The job of a name, or whose id begins with the text (four digits at least); of several with one name the one that was
+ * submitted last. Borrowed until the client is closed. Fails with GW_E_USAGE. */
+const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_err *err);
+/* The node of a name or beginning of an id; the caller releases it. Fails with GW_E_USAGE. */
+json_t *gw_flock_find_node(gw_flock_client *client, const char *text, gw_err *err);
+
+/* Members of objects; "" and 0 where there are none. */
+const char *gw_flock_text(const json_t *object, const char *key);
+int64_t gw_flock_number(const json_t *object, const char *key);
+/* How long ago a time (ms since 1970) is, for people: "3 m". */
+const char *gw_flock_age(uint64_t ms, char text[GW_FLOCK_AGE_TEXT]);
+/* Why a job waits, for people; "" where it does not. The caller frees it. */
+char *gw_flock_reason(gw_flock_client *client, const json_t *job);
+
+#endif

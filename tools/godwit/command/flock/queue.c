@@ -1,0 +1,239 @@
+/* `godwit queue`, `info` and `nodes` show what the flock has and does. */
+#include "core/base/assert.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/text/json.h"
+#include "tools/godwit/text/suggest.h"
+#include "tools/godwit/text/timestamp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { ALL = 512, WIDTH_LEAST = 60, WIDTH_USUAL = 80, NAME_WIDTH = 16, REASON_AT = 46 };
+
+typedef struct choice {
+    gw_flock_place place;
+    bool all, takes_job;
+    const char *job;
+} choice;
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    choice *c = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &c->place;
+        return 0;
+    case ALL:
+        c->all = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (!c->takes_job || c->job != NULL) gw_argp_error(state, "unexpected argument '%s'", arg);
+        c->job = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (c->takes_job && c->job == NULL) gw_argp_error(state, "give the JOB");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_child common[] = {{&gw_flock_argp, 0, NULL, 0}, {0}};
+
+static int width(void) {
+    struct winsize size;
+    const char *columns = getenv("COLUMNS");
+    int given = columns != NULL ? atoi(columns) : 0;
+    if (given == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) given = size.ws_col;
+    return given == 0 ? WIDTH_USUAL : given < WIDTH_LEAST ? WIDTH_LEAST : given;
+}
+
+/* The order of the queue: what runs, what waits, what is over; each by place. */
+static int rank(const json_t *job) {
+    const char *state = gw_flock_text(job, "state");
+    if (strcmp(state, "running") == 0 || strcmp(state, "starting") == 0) return 0;
+    return strcmp(state, "waiting") == 0 ? 1 : strcmp(state, "held") == 0 ? 2 : 3;
+}
+
+static int64_t place(const json_t *job) {
+    return gw_flock_number(job, "counter") - 128 * gw_flock_number(job, "priority");
+}
+
+static int compare(const void *a, const void *b) {
+    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+    if (rank(x) != rank(y)) return rank(x) - rank(y);
+    if (place(x) != place(y)) return place(x) < place(y) ? -1 : 1;
+    return strcmp(gw_flock_text(x, "id"), gw_flock_text(y, "id"));
+}
+
+static void print_job(gw_flock_client *client, const json_t *job, int columns) {
+    char age[GW_FLOCK_AGE_TEXT], nodes[200] = "";
+    size_t i, used = 0;
+    json_t *node;
+    json_array_foreach(json_object_get(job, "nodes"), i, node) {
+        if (strcmp(gw_flock_text(node, "state"), "struck") == 0) continue;
+        used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%s%s", used > 0 ? "," : "",
+                                 gw_flock_text(node, "name"));
+        if (used >= sizeof nodes) break;
+    }
+    char *reason = gw_flock_reason(client, job);
+    const char *name = gw_flock_text(job, "name");
+    printf("%.8s  %-*.*s  %-9.9s  %5s  ", gw_flock_text(job, "id"), NAME_WIDTH, NAME_WIDTH,
+           name[0] != '\0' ? name : "-", gw_flock_text(job, "state"),
+           gw_flock_age((uint64_t)gw_flock_number(job, "submitted_ms"), age));
+    printf("%.*s\n", columns - REASON_AT, nodes[0] != '\0' ? nodes : reason);
+    free(reason);
+}
+
+static void print_queue(gw_flock_client *client, bool all) {
+    size_t count = json_array_size(client->jobs), shown = 0, over = 0;
+    json_t **list = calloc(count + 1, sizeof *list);
+    GW_ASSERT_MEMORY(list != NULL);
+    for (size_t i = 0; i < count; i++) list[i] = json_array_get(client->jobs, i);
+    qsort(list, count, sizeof *list, compare);
+    for (size_t i = 0; i < count; i++) {
+        if (rank(list[i]) == 3 && !all) {
+            over++;
+            continue;
+        }
+        if (shown++ == 0)
+            printf("%-8s  %-*s  %-9s  %5s  %s\n", "JOB", NAME_WIDTH, "NAME", "STATE", "AGE",
+                   "NODES, OR WHY IT WAITS");
+        print_job(client, list[i], width());
+    }
+    if (shown == 0)
+        printf("no job runs or waits%s\n", over > 0 ? "" : ": 'godwit submit' hands one to the flock");
+    if (over > 0)
+        printf("%zu job%s over: --all lists %s too\n", over, over == 1 ? " is" : "s are",
+               over == 1 ? "it" : "them");
+    free(list);
+}
+
+int gw_queue_main(int argc, char **argv) {
+    choice c = {.all = false};
+    static const struct argp_option options[] = {{"all", ALL, NULL, 0, "Also list jobs that are over", 0},
+                                                 {0}};
+    struct argp argp = {.options = options,
+                        .parser = parse,
+                        .children = common,
+                        .doc = "Lists the jobs of the flock: where each runs, or why it waits."};
+    gw_flock_client client;
+    gw_err err;
+    gw_argp_parse(&argp, argc, argv, &c);
+    if (!gw_flock_connect(&c.place, &client, &err)) return gw_command_fail(argv[0], &err);
+    json_t *answer = gw_flock_ask(&client, json_pack("{s:s}", "do", "jobs"), &err);
+    if (answer == NULL) {
+        gw_flock_disconnect(&client);
+        return gw_command_fail(argv[0], &err);
+    }
+    client.jobs = json_incref(json_object_get(answer, "jobs"));
+    if (c.place.json)
+        gw_json_print(answer);
+    else
+        print_queue(&client, c.all);
+    if (!c.place.json) json_decref(answer);
+    gw_flock_disconnect(&client);
+    return 0;
+}
+
+/* info */
+
+static void print_words(const char *label, const json_t *list) {
+    size_t i;
+    json_t *word;
+    printf("%-12s", label);
+    json_array_foreach(list, i, word) printf("%s%s", i > 0 ? " " : "", json_string_value(word));
+    printf("\n");
+}
+
+static void print_info(gw_flock_client *client, const json_t *job) {
+    char time[GW_TIMESTAMP_UTC_TEXT];
+    size_t i;
+    json_t *one;
+    char *reason = gw_flock_reason(client, job);
+    printf("%-12s%s\n%-12s%s\n%-12s%s%s%s\n", "job", gw_flock_text(job, "id"), "name",
+           gw_flock_text(job, "name"), "state", gw_flock_text(job, "state"), reason[0] != '\0' ? ": " : "",
+           reason);
+    free(reason);
+    print_words(strcmp(gw_flock_text(job, "kind"), "run") == 0 ? "godwit run" : "command",
+                json_object_get(job, "command"));
+    printf("%-12s%s\n", "directory", gw_flock_text(job, "directory"));
+    printf("%-12s%s\n", "submitted", gw_timestamp_utc((uint64_t)gw_flock_number(job, "submitted_ms"), time));
+    printf("%-12s%d..%d, each of %d cores, %d MiB, %d GPUs\n", "nodes", (int)gw_flock_number(job, "least"),
+           (int)gw_flock_number(job, "most"), (int)gw_flock_number(job, "cores"),
+           (int)gw_flock_number(job, "memory_mib"), (int)gw_flock_number(job, "gpus"));
+    printf("%-12s%d\n", "priority", (int)gw_flock_number(job, "priority"));
+    json_array_foreach(json_object_get(job, "nodes"), i, one) {
+        printf("%-12s%s: %s\n", i == 0 ? "on" : "", gw_flock_text(one, "name"), gw_flock_text(one, "state"));
+    }
+    json_array_foreach(json_object_get(job, "rounds"), i, one) {
+        printf("%-12sround %d, exit code %d, on %.8s\n", i == 0 ? "failed" : "",
+               (int)gw_flock_number(one, "round"), (int)gw_flock_number(one, "code"),
+               gw_flock_text(one, "node"));
+    }
+    json_array_foreach(json_object_get(job, "ends"), i, one) {
+        printf("%-12s%s, on %.8s\n%-12s%s\n", gw_flock_text(one, "kind"),
+               gw_timestamp_utc((uint64_t)gw_flock_number(one, "when_ms"), time), gw_flock_text(one, "node"),
+               "hash", gw_flock_text(one, "hash"));
+    }
+    if (json_is_true(json_object_get(job, "ends_differ")))
+        printf("Two nodes have ended this job with different results: one of them computes wrong, or the job "
+               "is not exact.\n");
+}
+
+int gw_info_main(int argc, char **argv) {
+    choice c = {.takes_job = true};
+    struct argp argp = {
+        .parser = parse, .args_doc = "JOB", .children = common, .doc = "Shows all that is known of a job."};
+    gw_flock_client client;
+    gw_err err;
+    gw_argp_parse(&argp, argc, argv, &c);
+    if (!gw_flock_connect(&c.place, &client, &err)) return gw_command_fail(argv[0], &err);
+    const json_t *job = gw_flock_find_job(&client, c.job, &err);
+    if (job != NULL && c.place.json)
+        gw_json_print(json_deep_copy(job));
+    else if (job != NULL)
+        print_info(&client, job);
+    gw_flock_disconnect(&client);
+    return job != NULL ? 0 : gw_command_fail(argv[0], &err);
+}
+
+/* nodes */
+
+static void print_nodes(const json_t *nodes) {
+    size_t i;
+    json_t *node;
+    printf("%-16s  %-8s  %-9s  %5s  %8s  %4s  %4s  %s\n", "NODE", "ID", "STATE", "CORES", "MIB", "GPUS",
+           "JOBS", "ADDRESS");
+    json_array_foreach(nodes, i, node) {
+        printf("%-16.16s  %.8s  %-9s  %5d  %8d  %4d  %4d  %s%s\n", gw_flock_text(node, "name"),
+               gw_flock_text(node, "id"), gw_flock_text(node, "state"), (int)gw_flock_number(node, "cores"),
+               (int)gw_flock_number(node, "memory_mib"), (int)gw_flock_number(node, "gpus"),
+               (int)gw_flock_number(node, "jobs"), gw_flock_text(node, "address"),
+               json_is_true(json_object_get(node, "self")) ? " *" : "");
+    }
+}
+
+int gw_nodes_main(int argc, char **argv) {
+    choice c = {.all = false};
+    struct argp argp = {.parser = parse,
+                        .children = common,
+                        .doc = "Lists the nodes of the flock; * is the one that was asked."};
+    gw_flock_client client;
+    gw_err err;
+    gw_argp_parse(&argp, argc, argv, &c);
+    if (!gw_flock_connect(&c.place, &client, &err)) return gw_command_fail(argv[0], &err);
+    json_t *answer = gw_flock_ask(&client, json_pack("{s:s}", "do", "nodes"), &err);
+    gw_flock_disconnect(&client);
+    if (answer == NULL) return gw_command_fail(argv[0], &err);
+    if (c.place.json) {
+        gw_json_print(answer);
+        return 0;
+    }
+    print_nodes(json_object_get(answer, "nodes"));
+    json_decref(answer);
+    return 0;
+}

@@ -1,0 +1,527 @@
+/* `godwit submit` hands a job to the flock. */
+#include "core/base/assert.h"
+#include "core/flock/spec.h"
+#include "core/os/clock.h"
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/text/json.h"
+#include "tools/godwit/text/number.h"
+#include "tools/godwit/text/suggest.h"
+
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    NAME = 512,
+    NODES,
+    CORES,
+    MEMORY,
+    GPUS,
+    PRIORITY,
+    SHARES,
+    RETRIES,
+    AFTER,
+    HOLD,
+    RIGID,
+    ENV,
+    ENV_FILE,
+    SWEEP,
+    WAIT
+};
+enum { MOST = 64, SWEPT = 4096 };
+
+typedef struct choice {
+    gw_flock_place place;
+    const char *name, *environment_file;
+    uint64_t least, most, cores, memory, gpus, shares, retries;
+    int64_t priority;
+    bool hold, rigid, wait, is_command;
+    const char *after[MOST], *environment[MOST], *sweep[MOST];
+    uint32_t after_count, environment_count, sweep_count;
+    char **words;
+    int word_count;
+} choice;
+
+/* What a job's own environment has of the submitter's. */
+static const char *const usual[] = {"PATH",        "HOME",         "USER",       "LANG",
+                                    "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"};
+/* Options of `godwit run` that the member gives. */
+static const char *const own[] = {"--dir",          "--listen", "--advertise", "--join",
+                                  "--join-timeout", "--key",    "--cluster",   "--peers",
+                                  "--name",         "--grace",  "-d"};
+
+static void take_nodes(struct argp_state *state, char *text, choice *c) {
+    char *dots = strstr(text, "..");
+    if (dots != NULL) *dots = '\0';
+    if (!gw_number_read(text, 1, GW_JOB_SPEC_NODES, &c->least) ||
+        (dots != NULL && !gw_number_read(dots + 2, c->least, GW_JOB_SPEC_NODES, &c->most)))
+        gw_argp_error(state, "--nodes: '%s' is neither a number of nodes nor a range such as 2..8", text);
+    if (dots == NULL) c->most = c->least;
+}
+
+static void add(struct argp_state *state, const char *option, const char *text, const char **list,
+                uint32_t *count) {
+    if (*count == MOST) gw_argp_error(state, "%s: more than %d", option, MOST);
+    list[(*count)++] = text;
+}
+
+static void take_after(struct argp_state *state, char *text, choice *c) {
+    char *rest = NULL;
+    for (char *one = strtok_r(text, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest))
+        add(state, "--after", one, c->after, &c->after_count);
+}
+
+static error_t parse_more(int key, char *arg, struct argp_state *state) {
+    choice *c = state->input;
+    char *end;
+    switch (key) {
+    case PRIORITY:
+        c->priority = strtol(arg, &end, 10);
+        if (end == arg || *end != '\0' || c->priority < -1000 || c->priority > 1000)
+            gw_argp_error(state, "--priority: '%s' is no number from -1000 to 1000", arg);
+        return 0;
+    case AFTER:
+        take_after(state, arg, c);
+        return 0;
+    case HOLD:
+        c->hold = true;
+        return 0;
+    case RIGID:
+        c->rigid = true;
+        return 0;
+    case ENV:
+        add(state, "--env", arg, c->environment, &c->environment_count);
+        return 0;
+    case ENV_FILE:
+        c->environment_file = arg;
+        return 0;
+    case SWEEP:
+        if (strchr(arg, '=') == NULL || strchr(arg, '=') == arg)
+            gw_argp_error(state, "--sweep: '%s' is not NAME=VALUE,VALUE,...", arg);
+        add(state, "--sweep", arg, c->sweep, &c->sweep_count);
+        return 0;
+    case WAIT:
+        c->wait = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (c->word_count <= 0)
+            gw_argp_error(state, "give a job, as to 'godwit run', or a command behind --");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_submit(int key, char *arg, struct argp_state *state) {
+    choice *c = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &c->place;
+        return 0;
+    case NAME:
+        if (!gw_job_name_is_valid(arg))
+            gw_argp_error(state,
+                          "--name: '%s': a name is 1 to %d letters, digits, dots, dashes and underscores",
+                          arg, GW_JOB_SPEC_NAME_BYTES);
+        c->name = arg;
+        return 0;
+    case NODES:
+        take_nodes(state, arg, c);
+        return 0;
+    case CORES:
+        c->cores = gw_number_of_option(state, "--cores", arg, 1, 65536);
+        return 0;
+    case MEMORY:
+        c->memory = gw_number_of_option(state, "--memory", arg, 1, UINT32_MAX);
+        return 0;
+    case GPUS:
+        c->gpus = gw_number_of_option(state, "--gpus", arg, 0, 4096);
+        return 0;
+    case SHARES:
+        c->shares = gw_number_of_option(state, "--shares", arg, 1, 1000000);
+        return 0;
+    case RETRIES:
+        c->retries = gw_number_of_option(state, "--retries", arg, 0, GW_JOB_SPEC_RETRIES);
+        return 0;
+    default:
+        return parse_more(key, arg, state);
+    }
+}
+
+static const struct argp_option submit_options[] = {
+    {"name", NAME, "NAME", 0, "What the job is called (its first word and a number)", 0},
+    {"nodes", NODES, "N[..M]", 0, "How many nodes it needs to start, and may have (1)", 0},
+    {"cores", CORES, "N", 0, "Cores of each node (a command: 1; a job of steps: those of the smallest node)",
+     0},
+    {"memory", MEMORY, "MIB", 0, "Memory of each node, as it is declared", 0},
+    {"gpus", GPUS, "N", 0, "GPUs of each node (0)", 0},
+    {"priority", PRIORITY, "N", 0, "A priority of 1 is worth 128 places in the queue (0)", 0},
+    {"shares", SHARES, "N", 0, "Its share of nodes beyond what jobs need (1)", 0},
+    {"retries", RETRIES, "N", 0, "How often it is tried again after a failure (0)", 0},
+    {"after", AFTER, "JOB[,...]", 0, "Wait until these jobs are done", 0},
+    {"hold", HOLD, NULL, 0, "Wait until 'godwit release'", 0},
+    {"rigid", RIGID, NULL, 0, "It cannot go on with fewer nodes than it needs to start", 0},
+    {"env", ENV, "NAME[=VALUE]", 0, "A variable of its environment, beside PATH, HOME and the like", 0},
+    {"env-file", ENV_FILE, "PATH", 0, "A file of NAME=VALUE lines that each node reads: for secrets", 0},
+    {"sweep", SWEEP, "NAME=V,...", 0,
+     "Submit a job for each value: --NAME=V is added to it, or {NAME} is replaced", 0},
+    {"wait", WAIT, NULL, 0, "Return when it is over, with exit code 0 if it is done", 0},
+    {0},
+};
+
+static const char submit_doc[] =
+    "Hands a job to the flock: one of steps, written as for 'godwit run', or any command behind --.\v"
+    "It is acknowledged when two nodes of the flock have it on their disks. It runs in the directory where "
+    "it was "
+    "submitted, which must be there on the node that runs it. A job of steps resumes from its checkpoints "
+    "when a node "
+    "dies; a command runs again from its beginning: its effects may happen more than once.\n\n"
+    "  godwit submit --nodes 1..4 digits --epochs 3\n"
+    "  godwit submit --name films --retries 2 -- make -j4 films";
+
+/* Building the submission. */
+
+static void put_random(json_t *spec, const char *key, size_t count) {
+    uint8_t bytes[32];
+    randombytes_buf(bytes, count);
+    gw_json_hex(spec, key, bytes, count);
+}
+
+static json_t *environment_of(const choice *c) {
+    json_t *list = json_array();
+    char *text;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        const char *value = getenv(usual[i]);
+        if (value == NULL) continue;
+        GW_ASSERT_MEMORY(asprintf(&text, "%s=%s", usual[i], value) >= 0);
+        json_array_append_new(list, json_string(text));
+        free(text);
+    }
+    for (uint32_t i = 0; i < c->environment_count; i++) {
+        const char *one = c->environment[i], *value = strchr(one, '=') == NULL ? getenv(one) : NULL;
+        if (strchr(one, '=') == NULL && value == NULL) continue;
+        GW_ASSERT_MEMORY(
+            asprintf(&text, "%s%s%s", one, value != NULL ? "=" : "", value != NULL ? value : "") >= 0);
+        json_array_append_new(list, json_string(text));
+        free(text);
+    }
+    return list;
+}
+
+/* The name of a job that was given none: its first word without its folder and ending, and its number. */
+static void name_job(const choice *c, int64_t number, int64_t swept, char *name, size_t size) {
+    char word[41];
+    const char *slash = strrchr(c->words[0], '/');
+    if (c->name != NULL && swept == 0)
+        snprintf(name, size, "%s", c->name);
+    else if (c->name != NULL)
+        snprintf(name, size, "%.50s-%lld", c->name, (long long)swept);
+    if (c->name != NULL) return;
+    snprintf(word, sizeof word, "%s", slash != NULL ? slash + 1 : c->words[0]);
+    char *dot = strrchr(word, '.');
+    if (dot != NULL && dot != word) *dot = '\0';
+    for (char *at = word; *at != '\0'; at++)
+        if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9')) ||
+            *at < 0)
+            *at = '_';
+    snprintf(name, size, "%s-%lld", word[0] != '\0' ? word : "job", (long long)number);
+}
+
+/* The values of one job of a sweep: combination `at` of all values. */
+typedef struct combination {
+    char name[MOST][64], value[MOST][256];
+} combination;
+
+static uint64_t combinations(const choice *c) {
+    uint64_t count = 1;
+    for (uint32_t i = 0; i < c->sweep_count; i++) {
+        uint64_t values = 1;
+        for (const char *at = c->sweep[i]; *at != '\0'; at++) values += *at == ',';
+        count = count > SWEPT ? count : count * values;
+    }
+    return count;
+}
+
+static void choose_values(const choice *c, uint64_t at, combination *chosen) {
+    for (uint32_t i = c->sweep_count; i-- > 0;) {
+        const char *equals = strchr(c->sweep[i], '='), *value = equals + 1;
+        uint64_t values = 1;
+        for (const char *k = value; *k != '\0'; k++) values += *k == ',';
+        snprintf(chosen->name[i], sizeof chosen->name[i], "%.*s", (int)(equals - c->sweep[i]), c->sweep[i]);
+        for (uint64_t skip = at % values; skip > 0; skip--) value = strchr(value, ',') + 1;
+        snprintf(chosen->value[i], sizeof chosen->value[i], "%.*s", (int)strcspn(value, ","), value);
+        at /= values;
+    }
+}
+
+/* Replaces {NAME} in a word. Returns text that the caller frees. */
+static char *fill(const choice *c, const combination *chosen, const char *word, bool *used) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    GW_ASSERT_MEMORY(out != NULL);
+    while (*word != '\0') {
+        uint32_t i = 0;
+        size_t length = 0;
+        for (; i < c->sweep_count; i++) {
+            length = strlen(chosen->name[i]);
+            if (word[0] == '{' && strncmp(word + 1, chosen->name[i], length) == 0 && word[length + 1] == '}')
+                break;
+        }
+        if (i < c->sweep_count) {
+            fputs(chosen->value[i], out);
+            used[i] = true;
+            word += length + 2;
+        } else {
+            fputc(*word++, out);
+        }
+    }
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    return text;
+}
+
+static json_t *command_of(const choice *c, const combination *chosen) {
+    json_t *list = json_array();
+    bool used[MOST] = {false};
+    for (int i = 0; i < c->word_count; i++) {
+        char *word = fill(c, chosen, c->words[i], used);
+        json_array_append_new(list, json_string(word));
+        free(word);
+    }
+    for (uint32_t i = 0; i < c->sweep_count; i++) {
+        char *word;
+        if (used[i]) continue;
+        GW_ASSERT_MEMORY(asprintf(&word, "--%s=%s", chosen->name[i], chosen->value[i]) >= 0);
+        json_array_append_new(list, json_string(word));
+        free(word);
+    }
+    return list;
+}
+
+static bool check_words(const choice *c, gw_err *err) {
+    for (int i = 0; i < c->word_count; i++) {
+        json_t *text = json_string(c->words[i]);
+        json_decref(text);
+        if (text == NULL) return gw_fail(err, GW_E_USAGE, "word %d of the command is not UTF-8", i + 1);
+        for (size_t k = 0; k < sizeof own / sizeof *own && !c->is_command; k++) {
+            size_t length = strlen(own[k]);
+            if (strncmp(c->words[i], own[k], length) == 0 &&
+                (c->words[i][length] == '\0' || c->words[i][length] == '='))
+                return gw_fail(err, GW_E_USAGE, "%s is chosen by the flock, and is not given to submit",
+                               own[k]);
+        }
+    }
+    if (c->is_command && c->most > 1) return gw_fail(err, GW_E_USAGE, "--nodes: a command runs on one node");
+    if (combinations(c) > SWEPT) return gw_fail(err, GW_E_USAGE, "--sweep: more than %d jobs", SWEPT);
+    return true;
+}
+
+static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64_t counter, json_t *after) {
+    char name[GW_JOB_SPEC_NAME_BYTES + 1], directory[PATH_MAX];
+    combination chosen;
+    uint64_t cores = c->cores != 0   ? c->cores
+                     : c->is_command ? 1
+                                     : (uint64_t)gw_flock_number(hello, "least_cores");
+    json_t *spec = json_object();
+    choose_values(c, at, &chosen);
+    name_job(c, counter, c->sweep_count > 0 ? (int64_t)at + 1 : 0, name, sizeof name);
+    put_random(spec, "nonce", 16);
+    put_random(spec, "key", 32);
+    gw_json_count(spec, "counter", (uint64_t)counter);
+    gw_json_count(spec, "when", gw_wall_ns() / 1000000);
+    gw_json_text(spec, "kind", c->is_command ? "command" : "run");
+    gw_json_text(spec, "name", name);
+    json_object_set_new(spec, "command", command_of(c, &chosen));
+    json_object_set_new(spec, "environment", environment_of(c));
+    gw_json_text(spec, "environment_file", c->environment_file);
+    gw_json_text(spec, "directory", getcwd(directory, sizeof directory));
+    if (!c->is_command) gw_json_text(spec, "build", gw_flock_text(hello, "build"));
+    gw_json_count(spec, "cores", cores > 0 ? cores : 1);
+    gw_json_count(spec, "memory_mib", c->memory);
+    gw_json_count(spec, "gpus", c->gpus);
+    gw_json_count(spec, "least", c->least);
+    gw_json_count(spec, "most", c->most);
+    gw_json_count(spec, "shares", c->shares);
+    gw_json_count(spec, "retries", c->retries);
+    json_object_set_new(spec, "priority", json_integer(c->priority));
+    gw_json_flag(spec, "hold", c->hold);
+    gw_json_flag(spec, "rigid", c->rigid);
+    json_object_set(spec, "after", after);
+    return spec;
+}
+
+static json_t *find_after(const choice *c, gw_flock_client *client, gw_err *err) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < c->after_count; i++) {
+        const json_t *job = gw_flock_find_job(client, c->after[i], err);
+        if (job == NULL) {
+            json_decref(list);
+            return NULL;
+        }
+        json_array_append_new(list, json_string(gw_flock_text(job, "id")));
+    }
+    return list;
+}
+
+static void print_submitted(const choice *c, const char *name, const json_t *answer, int64_t live) {
+    if (c->place.json) {
+        json_t *object = json_object();
+        gw_json_text(object, "id", gw_flock_text(answer, "id"));
+        gw_json_text(object, "name", name);
+        gw_json_count(object, "disks", (uint64_t)gw_flock_number(answer, "disks"));
+        char *line = gw_json_line(object);
+        if (line != NULL) puts(line);
+        free(line);
+        json_decref(object);
+        return;
+    }
+    printf("%s %.8s", name, gw_flock_text(answer, "id"));
+    if (gw_flock_number(answer, "disks") < 2 && live > 1)
+        printf("  (on %d disk so far: other nodes have not confirmed it)",
+               (int)gw_flock_number(answer, "disks"));
+    printf("\n");
+    fflush(stdout);
+}
+
+/* Waits until the jobs are over. Returns the exit code: 0 where all are done. */
+static int wait_for(gw_flock_client *client, json_t *ids, gw_err *err) {
+    for (;;) {
+        json_t *request = json_pack("{s:s,s:O,s:i}", "do", "wait", "jobs", ids, "seconds", 20);
+        json_t *answer = gw_flock_ask(client, request, err);
+        if (answer == NULL) return -1;
+        bool over = json_is_true(json_object_get(answer, "over"));
+        json_decref(answer);
+        if (over) break;
+    }
+    json_t *answer = gw_flock_ask(client, json_pack("{s:s}", "do", "jobs"), err), *job;
+    size_t i, k;
+    int code = 0;
+    if (answer == NULL) return -1;
+    json_array_foreach(json_object_get(answer, "jobs"), i, job) {
+        for (k = 0; k < json_array_size(ids); k++) {
+            if (strcmp(json_string_value(json_array_get(ids, k)), gw_flock_text(job, "id")) != 0) continue;
+            if (strcmp(gw_flock_text(job, "state"), "done") == 0) continue;
+            fprintf(stderr, "%s: %s\n", gw_flock_text(job, "name"), gw_flock_text(job, "state"));
+            code = 1;
+        }
+    }
+    json_decref(answer);
+    return code;
+}
+
+static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
+    json_t *hello = gw_flock_ask(client, json_pack("{s:s}", "do", "hello"), err), *after = NULL,
+           *ids = json_array();
+    int code = hello != NULL && (after = find_after(c, client, err)) != NULL ? 0 : -1;
+    for (uint64_t i = 0; code == 0 && i < combinations(c); i++) {
+        json_t *spec = describe(c, hello, i, gw_flock_number(hello, "counter") + (int64_t)i, after);
+        char name[GW_JOB_SPEC_NAME_BYTES + 1];
+        snprintf(name, sizeof name, "%s", gw_flock_text(spec, "name"));
+        json_t *answer = gw_flock_ask(client, json_pack("{s:s,s:o}", "do", "submit", "spec", spec), err);
+        if (answer == NULL) {
+            code = -1;
+            break;
+        }
+        print_submitted(c, name, answer, gw_flock_number(hello, "live"));
+        json_array_append(ids, json_object_get(answer, "id"));
+        json_decref(answer);
+    }
+    if (code == 0 && c->wait) code = wait_for(client, ids, err);
+    json_decref(ids);
+    json_decref(hello);
+    json_decref(after);
+    return code;
+}
+
+/* Whether an option of the command line takes the next word as its argument. */
+static bool takes_next(const struct argp_option *list, const char *word) {
+    if (word[1] != '-') return word[1] == 'd' && word[2] == '\0';
+    for (; list->name != NULL; list++)
+        if (strcmp(list->name, word + 2) == 0) return list->arg != NULL;
+    return false;
+}
+
+/* The first word of the job, or "--" before a command: what follows it is the job's own. */
+static int first_word(int argc, char **argv) {
+    int at = 1;
+    while (at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0)
+        at += takes_next(submit_options, argv[at]) || takes_next(gw_flock_argp.options, argv[at]) ? 2 : 1;
+    return at < argc ? at : argc;
+}
+
+int gw_submit_main(int argc, char **argv) {
+    choice c = {.least = 1, .most = 1, .shares = 1};
+    static const struct argp_child children[] = {{&gw_flock_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {.options = submit_options,
+                        .parser = parse_submit,
+                        .args_doc = "JOB [OPTION...]\n-- COMMAND [ARG...]",
+                        .doc = submit_doc,
+                        .children = children};
+    gw_flock_client client;
+    gw_err err;
+    int first = first_word(argc, argv);
+    c.is_command = first < argc && strcmp(argv[first], "--") == 0;
+    c.words = argv + first + c.is_command;
+    c.word_count = argc - first - c.is_command;
+    gw_argp_parse(&argp, first, argv, &c);
+    if (!check_words(&c, &err) || !gw_flock_connect(&c.place, &client, &err))
+        return gw_command_fail(argv[0], &err);
+    int code = submit_all(&c, &client, &err);
+    gw_flock_disconnect(&client);
+    return code < 0 ? gw_command_fail(argv[0], &err) : code;
+}
+
+/* wait */
+
+typedef struct waited {
+    gw_flock_place place;
+    const char *jobs[GW_FLOCK_JOBS];
+    uint32_t count;
+} waited;
+
+static error_t parse_wait(int key, char *arg, struct argp_state *state) {
+    waited *w = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &w->place;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (w->count == GW_FLOCK_JOBS) gw_argp_error(state, "more than %d jobs", GW_FLOCK_JOBS);
+        w->jobs[w->count++] = arg;
+        return 0;
+    case ARGP_KEY_END:
+        if (w->count == 0) gw_argp_error(state, "give the JOB to wait for");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char wait_doc[] = "Waits until jobs are over; the exit code is 0 if all of them are done.";
+
+int gw_wait_main(int argc, char **argv) {
+    waited w = {.count = 0};
+    static const struct argp_child children[] = {{&gw_flock_argp, 0, NULL, 0}, {0}};
+    struct argp argp = {.parser = parse_wait, .args_doc = "JOB...", .doc = wait_doc, .children = children};
+    gw_flock_client client;
+    gw_err err;
+    gw_argp_parse(&argp, argc, argv, &w);
+    if (!gw_flock_connect(&w.place, &client, &err)) return gw_command_fail(argv[0], &err);
+    json_t *ids = json_array();
+    int code = 0;
+    for (uint32_t i = 0; i < w.count && code == 0; i++) {
+        const json_t *job = gw_flock_find_job(&client, w.jobs[i], &err);
+        if (job == NULL)
+            code = -1;
+        else
+            json_array_append(ids, json_object_get(job, "id"));
+    }
+    if (code == 0) code = wait_for(&client, ids, &err);
+    json_decref(ids);
+    gw_flock_disconnect(&client);
+    return code < 0 ? gw_command_fail(argv[0], &err) : code;
+}

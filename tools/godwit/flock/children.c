@@ -1,0 +1,498 @@
+#include "tools/godwit/flock/children.h"
+
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/directory.h"
+#include "core/os/durable.h"
+#include "tools/godwit/journal/read.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    ID_TEXT = GW_JOB_RECORD_ID_TEXT,
+    CHILDREN = 1024,
+    LAST_BYTES = 64 << 10,
+    USAGE_CODE = 2,
+    NO_PROGRAM = 127
+};
+enum { LINE_BYTES = 4096, VARIABLES = 2 * GW_JOB_SPEC_WORDS };
+
+#define ACCOUNTED     "ended.json"
+#define KIND_NAME     "kind"
+#define LOOK_AGAIN_NS UINT64_C(200000000)
+
+/* A keeper that lives, or whose end is to be told. */
+typedef struct child {
+    struct gw_children *of;
+    gw_child shown;
+    gw_job_kind kind;
+    int fd; /* of the keeper's process; -1: its number is not known yet */
+    pid_t pid;
+    gw_watch watch;
+    gw_timer again;
+    bool told; /* its end; it waits to be accounted for */
+} child;
+
+struct gw_children {
+    gw_loop *loop;
+    gw_children_events events;
+    char folder[GW_PATH_BYTES];      /* DIR/jobs */
+    char member_lock[GW_PATH_BYTES]; /* DIR/lock */
+    uint32_t count;
+    child *list[CHILDREN];
+    gw_child shown[CHILDREN];
+};
+
+/* Folders. */
+
+bool gw_children_folder(const gw_children *children, const gw_job_record_id *id,
+                        char folder[GW_KEEPER_FOLDER_TEXT], gw_err *err) {
+    char text[ID_TEXT];
+    gw_hex(id->bytes, sizeof id->bytes, text);
+    return gw_durable_path(folder, err, "%s/%s", children->folder, text);
+}
+
+/* Reads the id of which a folder's name is the digits. */
+static bool read_id(const char *name, gw_job_record_id *id) {
+    if (strlen(name) != ID_TEXT - 1 || strspn(name, "0123456789abcdef") != ID_TEXT - 1) return false;
+    for (size_t i = 0; i < sizeof id->bytes; i++) sscanf(name + 2 * i, "%2hhx", &id->bytes[i]);
+    return true;
+}
+
+static bool write_text(const char *folder, const char *name, const char *text, gw_err *err) {
+    char path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
+    return gw_durable_path(path, err, "%s/%s", folder, name) &&
+           gw_durable_path(temporary, err, "%s/%s.new", folder, name) &&
+           gw_durable_replace(gw_io_system(), temporary, folder, path, text, strlen(text), err);
+}
+
+static bool make_folder(const char *folder, const char *name, char path[GW_PATH_BYTES], gw_err *err) {
+    return gw_durable_path(path, err, "%s/%s", folder, name) &&
+           gw_durable_folder(gw_io_system(), path, NULL, err);
+}
+
+/* What an end means. */
+
+gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, const char *outcome) {
+    if (!end->started)
+        return kind == GW_JOB_COMMAND && end->code == NO_PROGRAM ? GW_CHILD_FAILED : GW_CHILD_STRUCK;
+    if (end->signal != 0) {
+        /* A fault of the program is its own; other signals come from outside, as that for lack of memory. */
+        bool fault = end->signal == SIGSEGV || end->signal == SIGBUS || end->signal == SIGFPE ||
+                     end->signal == SIGILL || end->signal == SIGABRT;
+        if (end->asked) return GW_CHILD_LEFT;
+        return fault ? GW_CHILD_FAILED : GW_CHILD_STRUCK;
+    }
+    if (kind == GW_JOB_COMMAND) {
+        if (end->code == 0) return GW_CHILD_DONE;
+        return end->asked ? GW_CHILD_LEFT : GW_CHILD_FAILED;
+    }
+    if (end->code == USAGE_CODE) return GW_CHILD_FATAL;
+    if (outcome == NULL) return end->code == 0 ? GW_CHILD_LEFT : GW_CHILD_STRUCK;
+    if (strcmp(outcome, "done") == 0) return GW_CHILD_DONE;
+    if (strcmp(outcome, "stopped") == 0) return GW_CHILD_STOPPED;
+    if (strcmp(outcome, "failed") == 0) return GW_CHILD_FAILED;
+    if (strcmp(outcome, "left") == 0 || strcmp(outcome, "unsaved") == 0) return GW_CHILD_LEFT;
+    return GW_CHILD_STRUCK; /* denied, refused */
+}
+
+/* The last event "done" of a RUN's journal. */
+typedef struct last_event {
+    char outcome[20], text[200];
+    gw_hash state;
+    double began; /* events before this time are of earlier lives */
+} last_event;
+
+static bool take_event(void *context, const char *line, size_t length, json_t *event) {
+    last_event *last = context;
+    (void)line;
+    (void)length;
+    if (!gw_journal_is(event, "done") || gw_journal_number(event, "time", 0) < last->began) return true;
+    const char *outcome = gw_journal_text(event, "outcome"), *text = gw_journal_text(event, "text"),
+               *state = gw_journal_text(event, "state");
+    snprintf(last->outcome, sizeof last->outcome, "%s", outcome != NULL ? outcome : "");
+    snprintf(last->text, sizeof last->text, "%s", text != NULL ? text : "");
+    last->state = (gw_hash){{0}};
+    for (size_t i = 0; state != NULL && strlen(state) == GW_HASH_TEXT - 1 && i < sizeof last->state.bytes;
+         i++)
+        sscanf(state + 2 * i, "%2hhx", &last->state.bytes[i]);
+    return true;
+}
+
+static void describe(gw_child_end *told, const gw_keeper_end *end, const last_event *last) {
+    if (!end->started)
+        snprintf(told->text, sizeof told->text, "it could not be started: %.260s", end->text);
+    else if (last->text[0] != '\0')
+        snprintf(told->text, sizeof told->text, "%s: %s", last->outcome, last->text);
+    else if (end->signal != 0)
+        snprintf(told->text, sizeof told->text, "ended by signal %d (%s)", end->signal,
+                 strsignal(end->signal));
+    else
+        snprintf(told->text, sizeof told->text, "%s%sexit code %d", last->outcome,
+                 last->outcome[0] ? ", " : "", end->code);
+}
+
+/* Tells how the child of a folder has ended. */
+static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind kind, uint32_t round) {
+    char folder[GW_PATH_BYTES], state[GW_PATH_BYTES], found[GW_PATH_BYTES];
+    gw_err err;
+    gw_keeper_end end;
+    gw_child_end told = {.id = *id, .round = round, .when = gw_wall_s()};
+    if (!gw_children_folder(children, id, folder, &err)) return;
+    if (gw_keeper_read_end(folder, &end, &err)) {
+        last_event last = {.began = end.began};
+        if (kind == GW_JOB_RUN && gw_durable_path(state, &err, "%s/state", folder) &&
+            gw_directory_find(state, found, &err))
+            gw_journal_read_last(found, LAST_BYTES, take_event, &last, &err);
+        told.round = end.round;
+        told.verdict = gw_child_judge(kind, &end, last.outcome[0] != '\0' ? last.outcome : NULL);
+        told.code = end.signal != 0 ? 128 + (uint32_t)end.signal : (uint32_t)end.code;
+        told.hash = last.state;
+        told.began = end.began;
+        told.when = end.when;
+        describe(&told, &end, &last);
+    } else {
+        told.verdict = GW_CHILD_LEFT;
+        snprintf(told.text, sizeof told.text, "its keeper, or this machine, ended before it");
+    }
+    children->events.ended(children->events.context, &told);
+}
+
+void gw_children_account(gw_children *children, const gw_job_record_id *id) {
+    char folder[GW_PATH_BYTES], end[GW_PATH_BYTES], accounted[GW_PATH_BYTES], task[GW_PATH_BYTES];
+    gw_err err;
+    if (!gw_children_folder(children, id, folder, &err) ||
+        !gw_durable_path(end, &err, "%s/%s", folder, GW_KEEPER_END) ||
+        !gw_durable_path(accounted, &err, "%s/%s", folder, ACCOUNTED) ||
+        !gw_durable_path(task, &err, "%s/%s", folder, GW_KEEPER_TASK))
+        return;
+    unlink(task);
+    if (rename(end, accounted) != 0 && errno != ENOENT)
+        gw_log(GW_WARN, "flock", "%s cannot be renamed: %s", end, strerror(errno));
+}
+
+/* Following a keeper's process. */
+
+static void forget(child *c) {
+    gw_children *children = c->of;
+    gw_watch_remove(&c->watch);
+    gw_timer_cancel(&c->again);
+    if (c->fd >= 0) close(c->fd);
+    for (uint32_t i = 0; i < children->count; i++) {
+        if (children->list[i] != c) continue;
+        children->list[i] = children->list[--children->count];
+        break;
+    }
+    free(c);
+}
+
+static void finished(child *c) {
+    gw_children *children = c->of;
+    gw_job_record_id id = c->shown.id;
+    gw_job_kind kind = c->kind;
+    uint32_t round = c->shown.round;
+    if (c->pid > 0) waitpid(c->pid, NULL, WNOHANG); /* it is no child of this process where it was adopted */
+    forget(c);
+    tell(children, &id, kind, round);
+}
+
+static void process_ended(void *context, uint32_t events) {
+    (void)events;
+    finished(context);
+}
+
+static void follow(void *context);
+
+static void look_again(child *c) {
+    gw_err err;
+    if (!gw_timer_set(c->of->loop, &c->again, gw_now_ns() + LOOK_AGAIN_NS, follow, c, &err))
+        gw_log(GW_ERROR, "flock", "%s", err.text);
+}
+
+/* Follows the keeper whose number is known, or looks for it. */
+static void follow(void *context) {
+    child *c = context;
+    char folder[GW_PATH_BYTES];
+    gw_err err;
+    if (c->pid == 0) {
+        if (!gw_children_folder(c->of, &c->shown.id, folder, &err)) return;
+        if (!gw_keeper_lives(folder, &c->pid)) {
+            finished(c);
+            return;
+        }
+        if (c->pid == 0) {
+            look_again(c);
+            return;
+        }
+    }
+    c->fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
+    if (c->fd < 0 && errno == ESRCH) {
+        finished(c);
+        return;
+    }
+    if (c->fd < 0 || !gw_watch_add(c->of->loop, &c->watch, c->fd, EPOLLIN, process_ended, c, &err)) {
+        if (c->fd >= 0) close(c->fd);
+        c->fd = -1;
+        look_again(c);
+        return;
+    }
+    if (c->shown.leaving) syscall(SYS_pidfd_send_signal, c->fd, SIGTERM, NULL, 0);
+}
+
+static child *add(gw_children *children, const gw_child *shown, gw_job_kind kind, pid_t pid) {
+    child *c = calloc(1, sizeof *c);
+    GW_ASSERT_MEMORY(c != NULL);
+    *c = (child){.of = children, .shown = *shown, .kind = kind, .fd = -1, .pid = pid};
+    children->list[children->count++] = c;
+    return c;
+}
+
+void gw_children_stop(gw_children *children, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < children->count; i++) {
+        child *c = children->list[i];
+        if (!gw_job_record_id_equal(&c->shown.id, id) || c->shown.leaving) continue;
+        c->shown.leaving = true;
+        if (c->fd >= 0) syscall(SYS_pidfd_send_signal, c->fd, SIGTERM, NULL, 0);
+    }
+}
+
+void gw_children_stop_all(gw_children *children) {
+    for (uint32_t i = 0; i < children->count; i++) gw_children_stop(children, &children->list[i]->shown.id);
+}
+
+/* Starting one. */
+
+typedef struct words {
+    char *list[2 * GW_JOB_SPEC_WORDS];
+    uint32_t count;
+} words;
+
+static bool put(words *w, gw_err *err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static bool put(words *w, gw_err *err, const char *format, ...) {
+    va_list list;
+    char *text;
+    if (w->count + 1 == sizeof w->list / sizeof *w->list) return gw_fail(err, GW_E_LIMIT, "too many words");
+    va_start(list, format);
+    int length = vasprintf(&text, format, list);
+    va_end(list);
+    GW_ASSERT_MEMORY(length >= 0);
+    w->list[w->count++] = text;
+    w->list[w->count] = NULL;
+    return true;
+}
+
+static void free_words(words *w) {
+    for (uint32_t i = 0; i < w->count; i++) free(w->list[i]);
+}
+
+static bool put_command(words *w, const gw_job_spec *spec, const char *folder, const char *id,
+                        const gw_child_place *place, gw_err *err) {
+    if (spec->kind == GW_JOB_RUN) {
+        bool many = spec->most > 1;
+        if (!put(w, err, "%s", place->program) || !put(w, err, "run") ||
+            !put(w, err, "%s", spec->command[0]) || !put(w, err, "--dir=%s/state", folder) ||
+            !put(w, err, "--cluster=job-%s", id) || !put(w, err, "--key=%s/key", folder) ||
+            !put(w, err, strchr(place->host, ':') ? "--listen=[%s]:%u" : "--listen=%s:%u", place->host,
+                 place->port) ||
+            !put(w, err, "--grace=%us", place->grace_s) || !put(w, err, "--name=%s", place->name) ||
+            !put(w, err, "--peers=%u", spec->least))
+            return false;
+        if (many && (!put(w, err, "--join=file:%s/siblings", folder) ||
+                     !put(w, err, "--join-timeout=%s", spec->least > 1 ? "30s" : "3s")))
+            return false;
+    }
+    for (uint32_t i = spec->kind == GW_JOB_RUN; i < spec->command_count; i++)
+        if (!put(w, err, "%s", spec->command[i])) return false;
+    return true;
+}
+
+/* Puts the lines NAME=VALUE of a file; empty ones and those that begin with '#' are left out. */
+static bool put_file(words *w, const char *path, gw_err *err) {
+    char line[LINE_BYTES];
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return gw_fail_errno(err, errno, "--env-file %s cannot be read", path);
+    bool good = true;
+    while (good && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] == '\0' || line[0] == '#') continue;
+        good = (strchr(line, '=') != NULL && line[0] != '=') ||
+               gw_fail(err, GW_E_INVALID, "--env-file %s has a line that is not NAME=VALUE", path);
+        if (good) good = put(w, err, "%s", line);
+    }
+    fclose(file);
+    return good;
+}
+
+static bool put_environment(words *w, const gw_job_spec *spec, const char *id, uint32_t round, gw_err *err) {
+    for (uint32_t i = 0; i < spec->environment_count; i++)
+        if (!put(w, err, "%s", spec->environment[i])) return false;
+    return put(w, err, "GODWIT_JOB=%s", spec->name) && put(w, err, "GODWIT_JOB_ID=%s", id) &&
+           put(w, err, "GODWIT_ATTEMPT=%u", round) &&
+           (spec->environment_file == NULL || put_file(w, spec->environment_file, err));
+}
+
+static bool write_key(const char *folder, const gw_job_spec *spec, gw_err *err) {
+    char text[2 * sizeof spec->key + 2];
+    gw_hex(spec->key, sizeof spec->key, text);
+    strcat(text, "\n");
+    return write_text(folder, "key", text, err);
+}
+
+/* Runs a child in a folder that is there. */
+static bool run(gw_children *children, const char *folder, const char *id, const gw_job_spec *spec,
+                uint32_t round, const gw_child_place *place, pid_t *pid, gw_err *err) {
+    char work[GW_PATH_BYTES], kind[20];
+    words argv = {.count = 0}, environment = {.count = 0};
+    snprintf(kind, sizeof kind, "%d %u\n", (int)spec->kind, place->port);
+    bool good = make_folder(folder, "work", work, err) && write_key(folder, spec, err) &&
+                write_text(folder, KIND_NAME, kind, err) &&
+                put_command(&argv, spec, folder, id, place, err) &&
+                put_environment(&environment, spec, id, round, err);
+    if (good) {
+        gw_keeper_task task = {.round = round,
+                               .argv = (const char *const *)argv.list,
+                               .environment = (const char *const *)environment.list,
+                               .directory = spec->directory != NULL ? spec->directory : work,
+                               .member_lock = children->member_lock,
+                               .grace_s = place->grace_s + 5,
+                               .orphan_s = GW_KEEPER_ORPHAN_S,
+                               .processors = place->processors,
+                               .processor_count = place->processor_count};
+        good = gw_keeper_write_task(folder, &task, err) && gw_keeper_start(folder, pid, err);
+    }
+    free_words(&argv);
+    free_words(&environment);
+    return good;
+}
+
+bool gw_children_start(gw_children *children, const gw_job_record_id *id, const gw_job_spec *spec,
+                       uint32_t round, const gw_child_place *place, gw_err *err) {
+    char folder[GW_PATH_BYTES], text[ID_TEXT];
+    pid_t pid;
+    GW_ASSERT(gw_children_find(children, id) == NULL);
+    gw_hex(id->bytes, sizeof id->bytes, text);
+    if (children->count == CHILDREN) return gw_fail(err, GW_E_LIMIT, "%d children run here", CHILDREN);
+    if (!make_folder(children->folder, text, folder, err) ||
+        !run(children, folder, text, spec, round, place, &pid, err))
+        return false;
+    gw_child shown = {.id = *id, .round = round, .port = place->port, .began = gw_wall_s()};
+    follow(add(children, &shown, spec->kind, pid));
+    return true;
+}
+
+void gw_children_tell_siblings(gw_children *children, const gw_job_record_id *id, const gw_addr *addrs,
+                               uint32_t count) {
+    char folder[GW_PATH_BYTES], path[GW_PATH_BYTES], text[GW_ADDR_TEXT], *now = NULL;
+    size_t size, length;
+    void *before = NULL;
+    gw_err err;
+    FILE *out = open_memstream(&now, &size);
+    GW_ASSERT_MEMORY(out != NULL);
+    for (uint32_t i = 0; i < count; i++) fprintf(out, "%s\n", gw_addr_text(&addrs[i], text));
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    if (gw_children_folder(children, id, folder, &err) &&
+        gw_durable_path(path, &err, "%s/siblings", folder)) {
+        bool same = gw_durable_read(gw_io_system(), path, GW_JOB_RECORD_BYTES, &before, &length, &err) &&
+                    length == strlen(now) && memcmp(before, now, length) == 0;
+        if (!same && !write_text(folder, "siblings", now, &err)) gw_log(GW_WARN, "flock", "%s", err.text);
+    }
+    free(before);
+    free(now);
+}
+
+/* Opening and closing. */
+
+typedef struct left_over {
+    gw_children *children;
+    gw_job_record_id id;
+    gw_job_kind kind;
+    uint32_t round;
+} left_over;
+
+static void tell_left_over(void *context) {
+    left_over *l = context;
+    tell(l->children, &l->id, l->kind, l->round);
+    free(l);
+}
+
+static void read_kind(const char *folder, gw_job_kind *kind, uint16_t *port) {
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    int number = 0;
+    unsigned port_number = 0;
+    FILE *file = gw_durable_path(path, &err, "%s/%s", folder, KIND_NAME) ? fopen(path, "re") : NULL;
+    if (file != NULL) {
+        if (fscanf(file, "%d %u", &number, &port_number) != 2) number = 0;
+        fclose(file);
+    }
+    *kind = number == GW_JOB_COMMAND ? GW_JOB_COMMAND : GW_JOB_RUN;
+    *port = (uint16_t)port_number;
+}
+
+static bool adopt(void *context, const char *jobs, const char *name, gw_err *err) {
+    gw_children *children = context;
+    char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
+    gw_child shown = {.began = gw_wall_s()};
+    gw_job_kind kind;
+    pid_t pid;
+    struct stat status;
+    if (!read_id(name, &shown.id) || !gw_durable_path(folder, err, "%s/%s", jobs, name)) return true;
+    read_kind(folder, &kind, &shown.port);
+    if (gw_keeper_lives(folder, &pid) && children->count < CHILDREN) {
+        if (gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) && stat(path, &status) == 0)
+            shown.began = (double)status.st_mtime;
+        follow(add(children, &shown, kind, pid));
+        return true;
+    }
+    if (!gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) || access(path, F_OK) != 0) return true;
+    left_over *l = malloc(sizeof *l);
+    GW_ASSERT_MEMORY(l != NULL);
+    *l = (left_over){children, shown.id, kind, 0};
+    if (gw_loop_post(children->loop, tell_left_over, l, err)) return true;
+    free(l);
+    return false;
+}
+
+gw_children *gw_children_open(gw_loop *loop, const char *directory, const gw_children_events *events,
+                              gw_err *err) {
+    gw_children *children = calloc(1, sizeof *children);
+    GW_ASSERT_MEMORY(children != NULL);
+    children->loop = loop;
+    children->events = *events;
+    if (make_folder(directory, "jobs", children->folder, err) &&
+        gw_durable_path(children->member_lock, err, "%s/lock", directory) &&
+        gw_durable_list(gw_io_system(), children->folder, adopt, children, err))
+        return children;
+    gw_children_close(children);
+    return NULL;
+}
+
+void gw_children_close(gw_children *children) {
+    if (children == NULL) return;
+    while (children->count > 0) forget(children->list[0]);
+    free(children);
+}
+
+uint32_t gw_children_count(const gw_children *children) {
+    return children->count;
+}
+
+const gw_child *gw_children_at(const gw_children *children, uint32_t index) {
+    return &children->list[index]->shown;
+}
+
+const gw_child *gw_children_find(const gw_children *children, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < children->count; i++)
+        if (gw_job_record_id_equal(&children->list[i]->shown.id, id)) return &children->list[i]->shown;
+    return NULL;
+}

@@ -1,0 +1,355 @@
+#include "tools/godwit/flock/door.h"
+
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/durable.h"
+#include "net/link/listener.h"
+#include "tools/godwit/text/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 64, READ_BYTES = 64 << 10 };
+
+#define PAUSE_NS UINT64_C(100000000)
+
+typedef struct guest {
+    struct gw_member_door *door;
+    int fd;
+    gw_watch watch;
+    char *in; /* what has arrived and is no whole line yet */
+    size_t in_length;
+    char *out;
+    size_t out_at, out_length, out_room;
+    gw_member_door_call *call; /* the one that is being served; further lines wait */
+} guest;
+
+struct gw_member_door_call {
+    guest *client; /* NULL: it has gone */
+};
+
+struct gw_member_door {
+    gw_loop *loop;
+    int fd;
+    gw_watch watch;
+    gw_timer pause;
+    char path[GW_PATH_BYTES];
+    gw_member_door_serve *serve;
+    void *context;
+    guest *clients[GW_MEMBER_DOOR_CLIENTS];
+    uint32_t count;
+};
+
+static bool set_address(const char *directory, struct sockaddr_un *address, gw_err *err) {
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int length =
+        snprintf(address->sun_path, sizeof address->sun_path, "%s/%s", directory, GW_MEMBER_DOOR_NAME);
+    return (length > 0 && (size_t)length < sizeof address->sun_path) ||
+           gw_fail(err, GW_E_USAGE, "the path of the directory is too long for a socket in it: %s",
+                   directory);
+}
+
+/* The member's side. */
+
+static void drop(guest *c) {
+    gw_member_door *door = c->door;
+    if (c->call != NULL) c->call->client = NULL;
+    gw_watch_remove(&c->watch);
+    close(c->fd);
+    for (uint32_t i = 0; i < door->count; i++) {
+        if (door->clients[i] != c) continue;
+        door->clients[i] = door->clients[--door->count];
+        break;
+    }
+    free(c->in);
+    free(c->out);
+    free(c);
+}
+
+static void put(guest *c, const void *bytes, size_t count) {
+    if (c->out_length + count > c->out_room) {
+        c->out_room = 2 * (c->out_length + count);
+        c->out = realloc(c->out, c->out_room);
+        GW_ASSERT_MEMORY(c->out != NULL);
+    }
+    if (count > 0) memcpy(c->out + c->out_length, bytes, count);
+    c->out_length += count;
+}
+
+/* Writes what the socket takes. False: the client has gone. */
+static bool write_out(guest *c) {
+    while (c->out_at < c->out_length) {
+        ssize_t done = send(c->fd, c->out + c->out_at, c->out_length - c->out_at, MSG_NOSIGNAL);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            gw_watch_change(&c->watch, EPOLLIN | EPOLLOUT);
+            return true;
+        }
+        if (done < 0) return false;
+        c->out_at += (size_t)done;
+    }
+    c->out_at = c->out_length = 0;
+    gw_watch_change(&c->watch, EPOLLIN);
+    return true;
+}
+
+/* Serves the next whole line, if there is one and none is being served. False: the client has gone or is dropped. */
+static bool serve_next(guest *c) {
+    char *end =
+        c->call == NULL && c->out_length == 0 && c->in_length > 0 ? memchr(c->in, '\n', c->in_length) : NULL;
+    if (end == NULL) return true;
+    size_t length = (size_t)(end - c->in);
+    json_t *request = json_loadb(c->in, length, 0, NULL);
+    c->in_length -= length + 1;
+    memmove(c->in, end + 1, c->in_length);
+    gw_member_door_call *call = calloc(1, sizeof *call);
+    GW_ASSERT_MEMORY(call != NULL);
+    call->client = c;
+    c->call = call;
+    if (json_is_object(request))
+        c->door->serve(c->door->context, call, request); /* it may answer, and that may serve the next line */
+    else
+        gw_member_door_fail(call, "a request is one line with a JSON object");
+    json_decref(request);
+    return true;
+}
+
+void gw_member_door_answer(gw_member_door_call *call, json_t *answer, const void *bytes, size_t count) {
+    guest *c = call->client;
+    free(call);
+    if (c != NULL) {
+        c->call = NULL;
+        if (bytes != NULL) gw_json_count(answer, "bytes", count);
+        char *line = gw_json_line(answer);
+        GW_ASSERT_MEMORY(line != NULL);
+        put(c, line, strlen(line));
+        put(c, "\n", 1);
+        if (bytes != NULL) put(c, bytes, count);
+        free(line);
+        gw_watch_change(&c->watch, EPOLLIN | EPOLLOUT); /* the loop writes it */
+    }
+    json_decref(answer);
+}
+
+void gw_member_door_fail(gw_member_door_call *call, const char *text) {
+    json_t *answer = json_object();
+    gw_json_text(answer, "error", text);
+    gw_member_door_answer(call, answer, NULL, 0);
+}
+
+/* Reads what has arrived. False: the client has gone, or sends a line that is too long. */
+static bool read_in(guest *c) {
+    for (;;) {
+        if (c->in_length + READ_BYTES > GW_MEMBER_DOOR_LINE_BYTES + READ_BYTES) return false;
+        c->in = realloc(c->in, c->in_length + READ_BYTES);
+        GW_ASSERT_MEMORY(c->in != NULL);
+        ssize_t got = recv(c->fd, c->in + c->in_length, READ_BYTES, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+        if (got == 0) return false;
+        c->in_length += (size_t)got;
+    }
+}
+
+static void client_ready(void *context, uint32_t events) {
+    guest *c = context;
+    bool good = (events & (EPOLLERR | EPOLLHUP)) == 0 || (events & EPOLLIN) != 0;
+    if (good && (events & EPOLLIN) != 0) good = read_in(c);
+    if (good && c->out_length > 0) good = write_out(c);
+    if (good) good = serve_next(c);
+    if (!good) drop(c);
+}
+
+static void listen_again(void *context) {
+    gw_member_door *door = context;
+    gw_watch_change(&door->watch, EPOLLIN);
+}
+
+static void accept_one(void *context, uint32_t events) {
+    gw_member_door *door = context;
+    gw_err err;
+    (void)events;
+    int fd = accept4(door->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        if (!gw_accept_lacks_resources(errno)) return;
+        gw_watch_change(&door->watch, 0);
+        if (!gw_timer_set(door->loop, &door->pause, gw_now_ns() + PAUSE_NS, listen_again, door, &err))
+            listen_again(door);
+        return;
+    }
+    guest *c = door->count < GW_MEMBER_DOOR_CLIENTS ? calloc(1, sizeof *c) : NULL;
+    if (c == NULL) {
+        close(fd);
+        return;
+    }
+    *c = (guest){.door = door, .fd = fd};
+    if (!gw_watch_add(door->loop, &c->watch, fd, EPOLLIN, client_ready, c, &err)) {
+        gw_log(GW_WARN, "flock", "%s", err.text);
+        close(fd);
+        free(c);
+        return;
+    }
+    door->clients[door->count++] = c;
+}
+
+static int listen_at(const char *directory, char path[GW_PATH_BYTES], gw_err *err) {
+    struct sockaddr_un address;
+    if (!set_address(directory, &address, err) || !gw_durable_path(path, err, "%s", address.sun_path))
+        return -1;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        gw_fail_errno(err, errno, "a socket");
+        return -1;
+    }
+    unlink(path);
+    mode_t before = umask(0177);
+    bool good = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, BACKLOG) == 0;
+    int why = errno;
+    umask(before);
+    if (good) return fd;
+    gw_fail_errno(err, why, "the socket %s", path);
+    close(fd);
+    return -1;
+}
+
+gw_member_door *gw_member_door_open(gw_loop *loop, const char *directory, gw_member_door_serve *serve,
+                                    void *context, gw_err *err) {
+    gw_member_door *door = calloc(1, sizeof *door);
+    GW_ASSERT_MEMORY(door != NULL);
+    *door = (gw_member_door){.loop = loop, .serve = serve, .context = context};
+    door->fd = listen_at(directory, door->path, err);
+    if (door->fd >= 0 && gw_watch_add(loop, &door->watch, door->fd, EPOLLIN, accept_one, door, err))
+        return door;
+    if (door->fd >= 0) close(door->fd);
+    free(door);
+    return NULL;
+}
+
+void gw_member_door_close(gw_member_door *door) {
+    if (door == NULL) return;
+    while (door->count > 0) {
+        guest *c = door->clients[0];
+        if (c->out_length > 0) write_out(c);
+        drop(c);
+    }
+    gw_timer_cancel(&door->pause);
+    gw_watch_remove(&door->watch);
+    close(door->fd);
+    unlink(door->path);
+    free(door);
+}
+
+/* The client's side. */
+
+bool gw_member_door_connect(const char *directory, gw_member_door_client *client, gw_err *err) {
+    struct sockaddr_un address;
+    if (!set_address(directory, &address, err)) return false;
+    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (client->fd < 0) return gw_fail_errno(err, errno, "a socket");
+    if (connect(client->fd, (const struct sockaddr *)&address, sizeof address) == 0) return true;
+    int why = errno;
+    gw_member_door_disconnect(client);
+    if (why == ENOENT || why == ECONNREFUSED)
+        return gw_fail(
+            err, GW_E_NOTFOUND,
+            "no member of a flock runs on this machine in %s: start one with 'godwit up', or name its "
+            "directory with --dir",
+            directory);
+    return gw_fail_errno(err, why, "the member in %s cannot be reached", directory);
+}
+
+void gw_member_door_disconnect(gw_member_door_client *client) {
+    if (client->fd >= 0) close(client->fd);
+    client->fd = -1;
+}
+
+static bool send_all(int fd, const char *bytes, size_t count) {
+    while (count > 0) {
+        ssize_t done = send(fd, bytes, count, MSG_NOSIGNAL);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return false;
+        bytes += done;
+        count -= (size_t)done;
+    }
+    return true;
+}
+
+/* Reads until there are `wanted` bytes or, with 0, a whole line. */
+static bool receive(int fd, char **text, size_t *length, size_t wanted, uint64_t end_ns, gw_err *err) {
+    for (;;) {
+        if (wanted != 0 ? *length >= wanted : *length > 0 && memchr(*text, '\n', *length) != NULL)
+            return true;
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        uint64_t now = gw_now_ns();
+        if (now >= end_ns) return gw_fail(err, GW_E_TIMEOUT, "the member does not answer");
+        uint64_t wait_ms = (end_ns - now) / 1000000 + 1;
+        int found = poll(&ready, 1, wait_ms > 60000 ? 60000 : (int)wait_ms);
+        if (found <= 0) continue;
+        *text = realloc(*text, *length + READ_BYTES);
+        GW_ASSERT_MEMORY(*text != NULL);
+        ssize_t got = recv(fd, *text + *length, READ_BYTES, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return gw_fail(err, GW_E_PEER, "the member has ended before it answered");
+        *length += (size_t)got;
+    }
+}
+
+/* Reads an answer: its object and, behind it, its bytes. */
+static json_t *read_answer(int fd, uint64_t end_ns, void **bytes, size_t *count, gw_err *err) {
+    char *text = NULL;
+    size_t length = 0;
+    json_t *answer = NULL;
+    if (receive(fd, &text, &length, 0, end_ns, err)) {
+        size_t line = (size_t)((char *)memchr(text, '\n', length) - text);
+        answer = json_loadb(text, line, 0, NULL);
+        size_t more = (size_t)json_integer_value(json_object_get(answer, "bytes"));
+        if (!json_is_object(answer)) {
+            json_decref(answer);
+            answer = NULL;
+            gw_fail(err, GW_E_PEER, "the member's answer makes no sense");
+        } else if (more > 0 && !receive(fd, &text, &length, line + 1 + more, end_ns, err)) {
+            json_decref(answer);
+            answer = NULL;
+        } else if (bytes != NULL && more > 0) {
+            *count = more;
+            memmove(text, text + line + 1, more);
+            *bytes = text;
+            return answer;
+        }
+    }
+    free(text);
+    return answer;
+}
+
+json_t *gw_member_door_ask(gw_member_door_client *client, json_t *request, uint64_t patience_ns, void **bytes,
+                           size_t *count, gw_err *err) {
+    char *line = gw_json_line(request);
+    json_decref(request);
+    GW_ASSERT_MEMORY(line != NULL);
+    bool sent = send_all(client->fd, line, strlen(line)) && send_all(client->fd, "\n", 1);
+    free(line);
+    if (bytes != NULL) {
+        *bytes = NULL;
+        *count = 0;
+    }
+    if (!sent) {
+        gw_fail(err, GW_E_PEER, "the member has ended");
+        return NULL;
+    }
+    json_t *answer = read_answer(client->fd, gw_now_ns() + patience_ns, bytes, count, err);
+    const char *text = json_string_value(json_object_get(answer, "error"));
+    if (answer == NULL || text == NULL) return answer;
+    gw_fail(err, GW_E_USAGE, "%s", text);
+    json_decref(answer);
+    return NULL;
+}

@@ -1,0 +1,399 @@
+#include "tools/godwit/flock/keeper.h"
+
+#include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "core/os/durable.h"
+#include "core/os/process.h"
+#include "tools/godwit/text/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { VERSION = 1, TASK_BYTES = 4 << 20, LOOK_MS = 5000, OOM_SCORE = 500, FILE_MODE = 0600 };
+enum { NO_PROGRAM = 127, START_FAILED = 126 }; /* the exit codes of shells */
+
+/* The task. */
+
+static json_t *list_of(const char *const *words) {
+    json_t *list = json_array();
+    for (size_t i = 0; words != NULL && words[i] != NULL; i++) {
+        /* Words need not be UTF-8: each is written as the hexadecimal digits of its bytes where it is not. */
+        json_t *word = json_string(words[i]);
+        if (word == NULL) {
+            char *digits = malloc(2 * strlen(words[i]) + 1);
+            GW_ASSERT_MEMORY(digits != NULL);
+            gw_hex(words[i], strlen(words[i]), digits);
+            word = json_pack("{s:s}", "hex", digits);
+            free(digits);
+        }
+        json_array_append_new(list, word);
+    }
+    return list;
+}
+
+static bool replace(const char *folder, const char *name, json_t *object, gw_err *err) {
+    char path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
+    char *line = gw_json_line(object);
+    json_decref(object);
+    GW_ASSERT_MEMORY(line != NULL);
+    bool good = gw_durable_path(path, err, "%s/%s", folder, name) &&
+                gw_durable_path(temporary, err, "%s/%s.new", folder, name) &&
+                gw_durable_replace(gw_io_system(), temporary, folder, path, line, strlen(line), err);
+    free(line);
+    return good;
+}
+
+bool gw_keeper_write_task(const char *folder, const gw_keeper_task *task, gw_err *err) {
+    char end[GW_PATH_BYTES];
+    if (!gw_durable_path(end, err, "%s/%s", folder, GW_KEEPER_END)) return false;
+    if (unlink(end) != 0 && errno != ENOENT) return gw_fail_errno(err, errno, "%s cannot be removed", end);
+    json_t *object = json_object(), *processors = json_array();
+    gw_json_count(object, "version", VERSION);
+    gw_json_count(object, "round", task->round);
+    json_object_set_new(object, "argv", list_of(task->argv));
+    json_object_set_new(object, "environment", list_of(task->environment));
+    gw_json_text(object, "directory", task->directory);
+    gw_json_text(object, "member_lock", task->member_lock);
+    gw_json_count(object, "grace_s", task->grace_s);
+    gw_json_count(object, "orphan_s", task->orphan_s);
+    for (uint32_t i = 0; i < task->processor_count; i++)
+        json_array_append_new(processors, json_integer(task->processors[i]));
+    json_object_set_new(object, "processors", processors);
+    return replace(folder, GW_KEEPER_TASK, object, err);
+}
+
+static json_t *read_object(const char *folder, const char *name, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    void *bytes;
+    size_t length;
+    if (!gw_durable_path(path, err, "%s/%s", folder, name) ||
+        !gw_durable_read(gw_io_system(), path, TASK_BYTES, &bytes, &length, err))
+        return NULL;
+    json_t *object = json_loadb(bytes, length, 0, NULL);
+    free(bytes);
+    if (json_is_object(object)) return object;
+    json_decref(object);
+    gw_fail(err, GW_E_INVALID, "%s is not as it was written", path);
+    return NULL;
+}
+
+/* Returns the words of a list, ended by NULL, which the caller frees with free_words; NULL where it is none. */
+static char **words_of(const json_t *list) {
+    size_t count = json_array_size(list);
+    char **words = calloc(count + 1, sizeof *words);
+    GW_ASSERT_MEMORY(words != NULL);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *word = json_array_get(list, i);
+        const char *digits = json_string_value(json_object_get(word, "hex")), *text = json_string_value(word);
+        if (text == NULL && digits == NULL) {
+            words[i] = strdup("");
+        } else if (text != NULL) {
+            words[i] = strdup(text);
+        } else if ((words[i] = calloc(strlen(digits) / 2 + 1, 1)) != NULL) {
+            for (size_t k = 0; k < strlen(digits) / 2; k++)
+                sscanf(digits + 2 * k, "%2hhx", (unsigned char *)words[i] + k);
+        }
+        GW_ASSERT_MEMORY(words[i] != NULL);
+    }
+    return words;
+}
+
+static void free_words(char **words) {
+    for (size_t i = 0; words != NULL && words[i] != NULL; i++) free(words[i]);
+    free(words);
+}
+
+/* Starting a keeper, and what others see of it. */
+
+bool gw_keeper_start(const char *folder, pid_t *pid, gw_err *err) {
+    extern char **environ;
+    char *argv[] = {(char[]){"godwit"}, (char[]){"up"}, (char[]){"--keep"}, (char *)(uintptr_t)folder, NULL};
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    sigset_t none, defaults;
+    sigemptyset(&none);
+    sigfillset(&defaults);
+    sigdelset(&defaults, SIGKILL);
+    sigdelset(&defaults, SIGSTOP);
+    int why = posix_spawnattr_init(&attributes);
+    if (why != 0) return gw_fail_errno(err, why, "a child cannot be started");
+    why = posix_spawn_file_actions_init(&actions);
+    if (why == 0) {
+        posix_spawnattr_setflags(&attributes,
+                                 POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        posix_spawnattr_setsigmask(&attributes, &none);
+        posix_spawnattr_setsigdefault(&attributes, &defaults);
+        for (int fd = 0; fd <= STDERR_FILENO && why == 0; fd++)
+            why = posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
+        if (why == 0) why = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    posix_spawnattr_destroy(&attributes);
+    return why == 0 || gw_fail_errno(err, why, "a child cannot be started");
+}
+
+bool gw_keeper_lives(const char *folder, pid_t *pid) {
+    char path[GW_PATH_BYTES], text[20] = "";
+    gw_err err;
+    *pid = 0;
+    int fd =
+        gw_durable_path(path, &err, "%s/%s", folder, GW_KEEPER_LOCK) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return false;
+    bool lives = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (lives && read(fd, text, sizeof text - 1) > 0) *pid = (pid_t)strtol(text, NULL, 10);
+    close(fd);
+    return lives;
+}
+
+bool gw_keeper_read_end(const char *folder, gw_keeper_end *end, gw_err *err) {
+    json_t *object = read_object(folder, GW_KEEPER_END, err);
+    if (object == NULL) return false;
+    *end = (gw_keeper_end){.round = (uint32_t)json_integer_value(json_object_get(object, "round")),
+                           .started = json_is_true(json_object_get(object, "started")),
+                           .code = (int)json_integer_value(json_object_get(object, "code")),
+                           .signal = (int)json_integer_value(json_object_get(object, "signal")),
+                           .asked = json_is_true(json_object_get(object, "asked")),
+                           .began = json_number_value(json_object_get(object, "began")),
+                           .when = json_number_value(json_object_get(object, "when"))};
+    const char *text = json_string_value(json_object_get(object, "text"));
+    snprintf(end->text, sizeof end->text, "%s", text != NULL ? text : "");
+    json_decref(object);
+    return true;
+}
+
+/* The keeper's process. */
+
+typedef struct keeper {
+    const char *folder;
+    json_t *task;
+    gw_keeper_end end;
+    gw_process process;
+    int signals;
+    uint64_t ask_ns, kill_ns,
+        alone_ns; /* when it asks the command to end, and kills it; since when no member lives */
+} keeper;
+
+static uint64_t seconds(const keeper *k, const char *key) {
+    return (uint64_t)json_integer_value(json_object_get(k->task, key)) * 1000000000u;
+}
+
+/* Writes the end; a disk that is full now may have room later, and nobody else knows how the command ended. */
+static int finish(keeper *k) {
+    gw_err err;
+    k->end.when = gw_wall_s();
+    for (;;) {
+        json_t *object = json_object();
+        gw_json_count(object, "version", VERSION);
+        gw_json_count(object, "round", k->end.round);
+        gw_json_flag(object, "started", k->end.started);
+        gw_json_count(object, "code", (uint64_t)k->end.code);
+        gw_json_count(object, "signal", (uint64_t)k->end.signal);
+        gw_json_flag(object, "asked", k->end.asked);
+        gw_json_real(object, "began", k->end.began);
+        gw_json_real(object, "when", k->end.when);
+        if (k->end.text[0] != '\0') gw_json_text(object, "text", k->end.text);
+        if (replace(k->folder, GW_KEEPER_END, object, &err)) return 0;
+        if (access(k->folder, F_OK) != 0) return 1;
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
+/* Kills what the command has left behind: each process that became a child of this one. */
+static void sweep(void) {
+    for (;;) {
+        char path[60], text[4096] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+        if (fd >= 0) close(fd);
+        for (char *at = text; length > 0 && *at != '\0';) {
+            char *after;
+            long pid = strtol(at, &after, 10);
+            if (after == at) break;
+            if (pid > 1) kill((pid_t)pid, SIGKILL);
+            at = after + strspn(after, " ");
+        }
+        if (waitpid(-1, NULL, 0) < 0 && errno != EINTR) return;
+    }
+}
+
+/* Whether a member holds the lock of the flock's directory. */
+static bool member_lives(const keeper *k) {
+    const char *path = json_string_value(json_object_get(k->task, "member_lock"));
+    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return false;
+    bool held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return held;
+}
+
+static void ask(keeper *k) {
+    if (k->kill_ns != 0) return;
+    k->end.asked = true;
+    k->kill_ns = gw_now_ns() + seconds(k, "grace_s");
+    kill(-k->process.pid, SIGTERM);
+    kill(-k->process.pid, SIGCONT);
+}
+
+static void take_signals(keeper *k) {
+    struct signalfd_siginfo info;
+    while (read(k->signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo != SIGCHLD) ask(k);
+}
+
+static void look_for_member(keeper *k) {
+    uint64_t now = gw_now_ns();
+    if (member_lives(k))
+        k->alone_ns = 0;
+    else if (k->alone_ns == 0)
+        k->alone_ns = now;
+    else if (now - k->alone_ns >= seconds(k, "orphan_s"))
+        ask(k);
+}
+
+/* Reaps processes that were left to this one, as far as they can be told before the command's own end. */
+static void reap_others(pid_t command) {
+    siginfo_t info = {.si_pid = 0};
+    while (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0 &&
+           info.si_pid != command) {
+        waitpid(info.si_pid, NULL, 0);
+        info.si_pid = 0;
+    }
+}
+
+/* Waits for the command's end. */
+static void watch(keeper *k) {
+    int status = 0;
+    for (;;) {
+        struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN}, {.fd = k->process.fd, .events = POLLIN}};
+        uint64_t now = gw_now_ns();
+        int wait_ms = LOOK_MS;
+        if (k->kill_ns != 0)
+            wait_ms = k->kill_ns <= now ? 0
+                      : k->kill_ns - now < UINT64_C(1000000) * LOOK_MS
+                          ? (int)((k->kill_ns - now) / 1000000) + 1
+                          : LOOK_MS;
+        if (poll(fds, 2, wait_ms) == 0) {
+            if (k->kill_ns != 0 && gw_now_ns() >= k->kill_ns) gw_process_kill(&k->process);
+            look_for_member(k);
+        }
+        take_signals(k);
+        if (gw_process_wait(&k->process, 0, true, &status)) break;
+        reap_others(k->process.pid);
+    }
+    k->end.started = true;
+    if (WIFSIGNALED(status))
+        k->end.signal = WTERMSIG(status);
+    else
+        k->end.code = WEXITSTATUS(status);
+}
+
+static void use_processors(const keeper *k) {
+    const json_t *list = json_object_get(k->task, "processors");
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_int_t number = json_integer_value(json_array_get(list, i));
+        if (number >= 0 && number < CPU_SETSIZE) CPU_SET((size_t)number, &set);
+    }
+    if (CPU_COUNT(&set) > 0) sched_setaffinity(0, sizeof set, &set); /* a hint: it changes no result */
+}
+
+static int open_output(const keeper *k, const char *name, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    if (!gw_durable_path(path, err, "%s/%s", k->folder, name)) return -1;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
+    if (fd < 0) gw_fail_errno(err, errno, "%s cannot be opened", path);
+    return fd;
+}
+
+static bool start(keeper *k, char **argv, char **environment, gw_err *err) {
+    const char *directory = json_string_value(json_object_get(k->task, "directory"));
+    const char *path = NULL;
+    int fds[3] = {open("/dev/null", O_RDONLY | O_CLOEXEC), open_output(k, GW_KEEPER_OUT, err), -1};
+    if (fds[1] < 0 || (fds[2] = open_output(k, GW_KEEPER_ERR, err)) < 0) return false;
+    if (argv[0] == NULL) return gw_fail(err, GW_E_INVALID, "there is no command");
+    if (directory == NULL || chdir(directory) != 0)
+        return gw_fail_errno(err, errno, "the working directory %s", directory != NULL ? directory : "");
+    for (size_t i = 0; environment[i] != NULL; i++)
+        if (strncmp(environment[i], "PATH=", 5) == 0) path = environment[i] + 5;
+    if (path != NULL) setenv("PATH", path, 1); /* execvpe searches that of this process */
+    gw_spawn spawn = {.file = argv[0],
+                      .argv = argv,
+                      .environment = environment,
+                      .fds = fds,
+                      .fd_count = 3,
+                      .oom_score = OOM_SCORE};
+    bool good = gw_process_spawn(&spawn, &k->process, err);
+    for (int i = 0; i < 3; i++) close(fds[i]);
+    return good;
+}
+
+/* Writes why the command could not be started where people look for what it has written. */
+static void tell_in_output(const keeper *k) {
+    gw_err err;
+    int fd = open_output(k, GW_KEEPER_ERR, &err);
+    if (fd < 0) return;
+    dprintf(fd, "godwit: %s\n", k->end.text);
+    close(fd);
+}
+
+static bool lock(const keeper *k) {
+    char path[GW_PATH_BYTES], text[20];
+    gw_err err;
+    int fd = gw_durable_path(path, &err, "%s/%s", k->folder, GW_KEEPER_LOCK)
+                 ? open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, FILE_MODE)
+                 : -1;
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0) return false;
+    int length = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    return ftruncate(fd, 0) == 0 &&
+           write(fd, text, (size_t)length) == length; /* open until this process ends */
+}
+
+int gw_keeper_main(const char *folder) {
+    gw_err err;
+    sigset_t mask;
+    keeper k = {.folder = folder, .process = {.fd = -1}};
+    if (!lock(&k)) return 1;
+    k.task = read_object(folder, GW_KEEPER_TASK, &err);
+    if (k.task == NULL) return 1;
+    k.end.round = (uint32_t)json_integer_value(json_object_get(k.task, "round"));
+    k.end.began = gw_wall_s();
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGTERM);
+    sigaddset(&mask, SIGINT);
+    sigaddset(&mask, SIGHUP);
+    sigaddset(&mask, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &mask, NULL);
+    k.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    use_processors(&k);
+    char **argv = words_of(json_object_get(k.task, "argv"));
+    char **environment = words_of(json_object_get(k.task, "environment"));
+    if (start(&k, argv, environment, &err)) {
+        watch(&k);
+        sweep();
+    } else {
+        k.end.code = err.code == GW_E_NOTFOUND ? NO_PROGRAM : START_FAILED;
+        snprintf(k.end.text, sizeof k.end.text, "%s", err.text);
+        tell_in_output(&k);
+    }
+    free_words(argv);
+    free_words(environment);
+    int code = finish(&k);
+    json_decref(k.task);
+    return code;
+}

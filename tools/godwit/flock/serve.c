@@ -1,0 +1,506 @@
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/os/clock.h"
+#include "core/os/durable.h"
+#include "net/link/stream.h"
+#include "tools/godwit/flock/inside.h"
+#include "tools/godwit/flock/submission.h"
+#include "tools/godwit/text/json.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REQUEST_BYTES = 64 << 10, MOST_SECONDS = 3600 };
+
+#define ACKNOWLEDGE_NS (3 * GW_SECOND_NS)
+#define PASSED_NS      (10 * GW_SECOND_NS)
+#define NEVER          UINT64_MAX
+
+/* Answers. */
+
+/* To another member: id u32 | length of the object u32 | object | bytes. */
+static void send_answer(gw_flock_member *m, const gw_reply *reply, json_t *answer, const void *bytes,
+                        size_t count) {
+    char *line = gw_json_line(answer);
+    GW_ASSERT_MEMORY(line != NULL);
+    size_t length = strlen(line), whole = 8 + length + count;
+    uint8_t *message = malloc(whole);
+    GW_ASSERT_MEMORY(message != NULL);
+    gw_writer w = gw_writer_on(message, whole);
+    gw_put_u32(&w, reply->id);
+    gw_put_u32(&w, (uint32_t)length);
+    gw_put_bytes(&w, line, length);
+    if (count > 0) gw_put_bytes(&w, bytes, count);
+    gw_member_send(m, &reply->peer, GW_LINK_ANSWER, message, whole);
+    free(message);
+    free(line);
+    json_decref(answer);
+}
+
+static void answer(gw_flock_member *m, const gw_reply *reply, json_t *object, const void *bytes,
+                   size_t count) {
+    if (reply->call != NULL)
+        gw_member_door_answer(reply->call, object, bytes, count);
+    else
+        send_answer(m, reply, object, bytes, count);
+}
+
+static void fail(gw_flock_member *m, const gw_reply *reply, const char *text) {
+    json_t *object = json_object();
+    gw_json_text(object, "error", text);
+    answer(m, reply, object, NULL, 0);
+}
+
+static void set_serve_timer(gw_flock_member *m);
+
+/* Passing on to another member. */
+
+static void pass_on(gw_flock_member *m, const gw_reply *reply, const gw_peer_id *to, const json_t *request) {
+    char *line = gw_json_line(request), name[GW_CLAIMS_NAME_TEXT], text[200];
+    GW_ASSERT_MEMORY(line != NULL);
+    size_t length = strlen(line);
+    uint8_t *message = malloc(4 + length);
+    GW_ASSERT_MEMORY(message != NULL);
+    gw_writer w = gw_writer_on(message, 4 + length);
+    gw_put_u32(&w, ++m->last_passed);
+    gw_put_bytes(&w, line, length);
+    free(line);
+    if (m->passed_count == GW_MEMBER_CALLS)
+        fail(m, reply, "too many requests wait for other nodes: try again");
+    else if (!gw_member_is_live(m, to) || !gw_member_send(m, to, GW_LINK_REQUEST, message, 4 + length)) {
+        snprintf(text, sizeof text, "%s cannot be reached now", gw_member_name(m, to, name));
+        fail(m, reply, text);
+    } else {
+        m->passed[m->passed_count++] =
+            (gw_member_passed){*reply, *to, m->last_passed, gw_now_ns() + PASSED_NS};
+        set_serve_timer(m);
+    }
+    free(message);
+}
+
+void gw_member_hear_answer(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
+    gw_reader r = gw_reader_on(bytes, length);
+    uint32_t id = gw_get_u32(&r), line_length = gw_get_u32(&r);
+    const uint8_t *line = gw_get_view(&r, line_length);
+    if (line == NULL) return;
+    for (uint32_t i = 0; i < m->passed_count; i++) {
+        gw_member_passed one = m->passed[i];
+        if (one.id != id || !gw_peer_id_equal(&one.to, from)) continue;
+        m->passed[i] = m->passed[--m->passed_count];
+        json_t *object = json_loadb((const char *)line, line_length, 0, NULL);
+        if (!json_is_object(object)) {
+            json_decref(object);
+            fail(m, &one.reply, "another node's answer makes no sense");
+            return;
+        }
+        json_object_del(object, "bytes");
+        size_t count = gw_reader_left(&r);
+        answer(m, &one.reply, object, count > 0 ? gw_get_view(&r, count) : NULL, count);
+        return;
+    }
+}
+
+/* What a request names. */
+
+static bool find_job(const gw_flock_member *m, const json_t *request, gw_job_record_id *id) {
+    return gw_submission_read_id(json_string_value(json_object_get(request, "job")), id) &&
+           gw_job_records_find(m->records, id) != NULL;
+}
+
+static bool find_node(const gw_flock_member *m, const json_t *request, gw_peer_id *id) {
+    gw_job_record_id found;
+    if (!gw_submission_read_id(json_string_value(json_object_get(request, "node")), &found)) return false;
+    memcpy(id->bytes, found.bytes, sizeof id->bytes);
+    return gw_peer_id_equal(id, &m->identity.id) || gw_gossip_find(m->gossip, id) != NULL;
+}
+
+/* Requests. */
+
+static void hello(gw_flock_member *m, const gw_reply *reply) {
+    json_t *object = json_object();
+    uint64_t counter = 0;
+    uint32_t least_cores = m->claims.has.cores;
+    for (uint32_t i = 0; i < gw_job_records_count(m->records); i++) {
+        const gw_job_spec *spec = gw_decider_spec(m->decider, &gw_job_records_at(m->records, i)->id);
+        if (spec != NULL && spec->counter > counter) counter = spec->counter;
+    }
+    uint64_t known = gw_job_records_count(m->records);
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        if (list->boot != 0 && list->has.cores < least_cores) least_cores = list->has.cores;
+    }
+    gw_json_text(object, "name", m->claims.name);
+    gw_json_peer(object, "id", &m->identity.id);
+    gw_json_text(object, "directory", m->directory.path);
+    gw_json_text(object, "build", m->claims.build);
+    gw_json_count(object, "counter", (counter > known ? counter : known) + 1);
+    gw_json_count(object, "least_cores", least_cores);
+    gw_json_count(object, "live", gw_member_live_count(m));
+    answer(m, reply, object, NULL, 0);
+}
+
+static void acknowledge(gw_flock_member *m, uint32_t index) {
+    gw_member_submission one = m->submissions[index];
+    char text[GW_JOB_RECORD_ID_TEXT];
+    json_t *object = json_object();
+    m->submissions[index] = m->submissions[--m->submission_count];
+    gw_hex(one.id.bytes, sizeof one.id.bytes, text);
+    gw_json_text(object, "id", text);
+    gw_json_count(object, "disks", one.durable + one.elsewhere);
+    answer(m, &one.reply, object, NULL, 0);
+}
+
+static void look_at_submissions(gw_flock_member *m, uint64_t now_ns) {
+    for (uint32_t i = m->submission_count; i-- > 0;) {
+        const gw_member_submission *one = &m->submissions[i];
+        bool enough = one->durable && (one->elsewhere > 0 || gw_member_live_count(m) == 1);
+        if (enough || now_ns >= one->until_ns) acknowledge(m, i);
+    }
+}
+
+void gw_member_submission_durable(gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < m->submission_count; i++)
+        if (gw_job_record_id_equal(&m->submissions[i].id, id)) m->submissions[i].durable = true;
+    look_at_submissions(m, gw_now_ns());
+}
+
+void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < m->submission_count; i++)
+        if (gw_job_record_id_equal(&m->submissions[i].id, id)) m->submissions[i].elsewhere++;
+    gw_member_decide_soon(m); /* it answers there: the exchange must not be called from here */
+}
+
+static void submit(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_job_record record;
+    gw_err err;
+    const json_t *spec = json_object_get(request, "spec");
+    if (m->claims.disk_bad) {
+        fail(m, reply, "the disk of this node takes no writes: submit at another one");
+        return;
+    }
+    if (m->submission_count == GW_MEMBER_CALLS) {
+        fail(m, reply, "too many submissions wait for a disk: try again");
+        return;
+    }
+    if (!gw_submission_read(spec, m->identity.public_key, m->identity.secret_key, &record, &err)) {
+        fail(m, reply, err.text);
+        return;
+    }
+    bool known = gw_job_records_find(m->records, &record.id) != NULL;
+    m->submissions[m->submission_count++] = (gw_member_submission){
+        .reply = *reply, .id = record.id, .durable = known, .until_ns = gw_now_ns() + ACKNOWLEDGE_NS};
+    gw_member_change(m, &record);
+    gw_job_record_free(&record);
+    set_serve_timer(m);
+    if (known) look_at_submissions(m, NEVER); /* it was sent twice */
+}
+
+static void change(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_job_record_id id;
+    if (!find_job(m, request, &id)) {
+        fail(m, reply, "there is no such job");
+        return;
+    }
+    const gw_job_record *record = gw_job_records_find(m->records, &id);
+    const gw_job_spec *spec = gw_decider_spec(m->decider, &id);
+    gw_job_record change = gw_job_record_of(&id);
+    const json_t *hold = json_object_get(request, "hold"), *priority = json_object_get(request, "priority");
+    change.cancel = json_is_true(json_object_get(request, "cancel"));
+    if (hold != NULL || priority != NULL) {
+        bool held = record->knob.n != 0 ? record->knob.hold : spec != NULL && spec->hold;
+        int32_t now = record->knob.n != 0 ? record->knob.priority : spec != NULL ? spec->priority : 0;
+        change.knob =
+            (gw_job_record_knob){.n = record->knob.n + 1,
+                                 .writer = m->identity.id,
+                                 .priority = priority != NULL ? (int32_t)json_integer_value(priority) : now,
+                                 .hold = hold != NULL ? json_is_true(hold) : held};
+    }
+    bool over = gw_job_record_is_over(record);
+    if (!over) gw_member_change(m, &change);
+    json_t *object = json_object();
+    gw_json_flag(object, "was_over", over);
+    answer(m, reply, object, NULL, 0);
+}
+
+/* The node whose child of a job has written most recently, as far as that is known. */
+static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *node) {
+    const gw_job_record *record = gw_job_records_find(m->records, id);
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, id) : NULL;
+        if (claim == NULL || (claim->state != GW_CLAIM_RUNNING && claim->state != GW_CLAIM_LEAVING)) continue;
+        *node = list->member;
+        if (gw_peer_id_equal(node, &m->identity.id)) return true;
+    }
+    if (!gw_peer_id_is_none(node)) return true;
+    if (record->end_count > 0) *node = record->ends[0].member;
+    if (gw_peer_id_is_none(node) && record->round_count > 0)
+        *node = record->rounds[record->round_count - 1].member;
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange) && gw_peer_id_is_none(node); i++)
+        if (gw_claims_find(gw_exchange_claims_at(m->exchange, i), id) !=
+            NULL) /* it could not be started there */
+            *node = gw_exchange_claims_at(m->exchange, i)->member;
+    return !gw_peer_id_is_none(node);
+}
+
+static void send_piece(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id,
+                       const json_t *request) {
+    const char *stream = json_string_value(json_object_get(request, "stream"));
+    char folder[GW_KEEPER_FOLDER_TEXT], path[GW_PATH_BYTES];
+    int64_t offset = json_integer_value(json_object_get(request, "offset"));
+    gw_err err;
+    if (stream == NULL || (strcmp(stream, GW_KEEPER_OUT) != 0 && strcmp(stream, GW_KEEPER_ERR) != 0) ||
+        !gw_children_folder(m->children, id, folder, &err) ||
+        !gw_durable_path(path, &err, "%s/%s", folder, stream)) {
+        fail(m, reply, "a stream is out or err");
+        return;
+    }
+    struct stat status = {.st_size = 0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0) fstat(fd, &status);
+    if (offset < 0) offset = status.st_size + offset > 0 ? status.st_size + offset : 0; /* the last bytes */
+    uint8_t *bytes = malloc(GW_MEMBER_PIECE_BYTES);
+    GW_ASSERT_MEMORY(bytes != NULL);
+    ssize_t got = fd >= 0 ? pread(fd, bytes, GW_MEMBER_PIECE_BYTES, (off_t)offset) : 0;
+    if (fd >= 0) close(fd);
+    json_t *object = json_object();
+    gw_json_peer(object, "node", &m->identity.id);
+    gw_json_text(object, "name", m->claims.name);
+    gw_json_count(object, "offset", (uint64_t)offset);
+    gw_json_count(object, "size", (uint64_t)status.st_size);
+    gw_json_flag(object, "running", gw_children_find(m->children, id) != NULL);
+    answer(m, reply, object, got > 0 ? bytes : NULL, got > 0 ? (size_t)got : 0);
+    free(bytes);
+}
+
+static void show_log(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_job_record_id id;
+    gw_peer_id node = {{0}};
+    if (!find_job(m, request, &id)) {
+        fail(m, reply, "there is no such job");
+        return;
+    }
+    if (!find_node(m, request, &node) && !find_writer(m, &id, &node)) {
+        fail(m, reply, "the job has not run yet");
+        return;
+    }
+    if (gw_peer_id_equal(&node, &m->identity.id))
+        send_piece(m, reply, &id, request);
+    else if (reply->call != NULL)
+        pass_on(m, reply, &node, request);
+    else
+        fail(m, reply, "the job does not run here any more");
+}
+
+/* Waiting. */
+
+static void look_at_waits(gw_flock_member *m, uint64_t now_ns) {
+    for (uint32_t i = m->wait_count; i-- > 0;) {
+        gw_member_wait one = m->waits[i];
+        bool over = true;
+        for (uint32_t k = 0; k < one.count && over; k++) {
+            const gw_job_record *record = gw_job_records_find(m->records, &one.ids[k]);
+            over = record == NULL || gw_job_record_is_over(record);
+        }
+        if (!over && now_ns < one.until_ns) continue;
+        m->waits[i] = m->waits[--m->wait_count];
+        json_t *object = json_object();
+        gw_json_flag(object, "over", over);
+        answer(m, &one.reply, object, NULL, 0);
+        free(one.ids);
+    }
+}
+
+static void begin_wait(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    const json_t *list = json_object_get(request, "jobs");
+    int64_t seconds = json_integer_value(json_object_get(request, "seconds"));
+    gw_member_wait one = {.reply = *reply};
+    if (m->wait_count == GW_MEMBER_CALLS) {
+        fail(m, reply, "too many commands wait for jobs");
+        return;
+    }
+    one.ids = calloc(json_array_size(list) + 1, sizeof *one.ids);
+    GW_ASSERT_MEMORY(one.ids != NULL);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (gw_submission_read_id(json_string_value(json_array_get(list, i)), &one.ids[one.count]))
+            one.count++;
+    one.until_ns = gw_now_ns() + (uint64_t)(seconds < 0              ? 0
+                                            : seconds > MOST_SECONDS ? MOST_SECONDS
+                                                                     : seconds) *
+                                     GW_SECOND_NS;
+    m->waits[m->wait_count++] = one;
+    look_at_waits(m, gw_now_ns());
+    set_serve_timer(m);
+}
+
+/* The node itself. */
+
+static void drain(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_peer_id node;
+    if (!find_node(m, request, &node)) {
+        fail(m, reply, "there is no such node");
+        return;
+    }
+    if (!gw_peer_id_equal(&node, &m->identity.id)) {
+        if (reply->call != NULL)
+            pass_on(m, reply, &node, request);
+        else
+            fail(m, reply, "this is another node");
+        return;
+    }
+    m->claims.drained = json_is_true(json_object_get(request, "on"));
+    if (!m->claims.drained) m->doubtful_until_ns = 0;
+    m->claims.number++;
+    gw_log(GW_INFO, "flock",
+           m->claims.drained ? "this node is drained: it takes no jobs" : "this node takes jobs again");
+    gw_member_decide_soon(m);
+    answer(m, reply, json_object(), NULL, 0);
+}
+
+static uint64_t over_since_ms(const gw_job_record *record) {
+    uint64_t when = 0;
+    for (uint32_t i = 0; i < record->end_count; i++)
+        if (record->ends[i].when > when) when = record->ends[i].when;
+    if (when > 0 || record->spec == NULL) return when;
+    gw_job_spec spec;
+    gw_err err;
+    if (!gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err)) return 0;
+    when = spec.when; /* it failed or was cancelled: nobody has written when */
+    gw_job_spec_free(&spec);
+    return when;
+}
+
+static void forget(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    json_int_t before_s = json_integer_value(json_object_get(request, "before"));
+    uint64_t forgotten = 0;
+    for (uint32_t i = gw_job_records_count(m->records); i-- > 0 && before_s > 0;) {
+        const gw_job_record *record = gw_job_records_at(m->records, i);
+        gw_job_record_id id = record->id;
+        if (!gw_job_record_is_over(record) || over_since_ms(record) >= (uint64_t)before_s * 1000 ||
+            gw_children_find(m->children, &id) != NULL)
+            continue;
+        gw_job_records_forget(m->records, &id);
+        forgotten++;
+    }
+    if (forgotten > 0) gw_record_store_rewrite(m->store);
+    json_t *object = json_object();
+    gw_json_count(object, "forgotten", forgotten);
+    answer(m, reply, object, NULL, 0);
+}
+
+static void go_down(gw_flock_member *m, const gw_reply *reply) {
+    json_t *object = json_object();
+    gw_json_count(object, "children", gw_children_count(m->children));
+    answer(m, reply, object, NULL, 0);
+    gw_log(GW_INFO, "flock", "this member ends when its children have");
+    m->going_down = true;
+    m->claims.drained = true;
+    m->claims.number++;
+    gw_children_stop_all(m->children);
+    gw_member_decide_soon(m);
+}
+
+static json_t *with_list(const char *key, json_t *list) {
+    json_t *object = json_object();
+    json_object_set_new(object, key, list);
+    return object;
+}
+
+static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    const char *what = json_string_value(json_object_get(request, "do"));
+    bool own = reply->call != NULL;
+    if (what == NULL)
+        fail(m, reply, "a request has a text \"do\"");
+    else if (strcmp(what, "log") == 0)
+        show_log(m, reply, request);
+    else if (strcmp(what, "drain") == 0)
+        drain(m, reply, request);
+    else if (strcmp(what, "forget") == 0)
+        forget(m, reply, request);
+    else if (own && strcmp(what, "hello") == 0)
+        hello(m, reply);
+    else if (own && strcmp(what, "jobs") == 0)
+        answer(m, reply, with_list("jobs", gw_member_jobs(m)), NULL, 0);
+    else if (own && strcmp(what, "nodes") == 0)
+        answer(m, reply, with_list("nodes", gw_member_nodes(m)), NULL, 0);
+    else if (own && strcmp(what, "submit") == 0)
+        submit(m, reply, request);
+    else if (own && strcmp(what, "change") == 0)
+        change(m, reply, request);
+    else if (own && strcmp(what, "wait") == 0)
+        begin_wait(m, reply, request);
+    else if (own && strcmp(what, "down") == 0)
+        go_down(m, reply);
+    else
+        fail(m, reply, "the member of this flock does not know this request: it is of another build");
+}
+
+static void serve_door(void *context, gw_member_door_call *call, const json_t *request) {
+    serve(context, &(gw_reply){.call = call}, request);
+}
+
+void gw_member_hear_request(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
+    gw_reader r = gw_reader_on(bytes, length);
+    gw_reply reply = {.peer = *from, .id = gw_get_u32(&r)};
+    size_t left = gw_reader_left(&r);
+    const uint8_t *line = gw_get_view(&r, left);
+    json_t *request =
+        line != NULL && left <= REQUEST_BYTES ? json_loadb((const char *)line, left, 0, NULL) : NULL;
+    if (json_is_object(request)) serve(m, &reply, request);
+    json_decref(request);
+}
+
+/* What waits. */
+
+static void serve_due(void *context) {
+    gw_member_serve_look(context);
+}
+
+static void set_serve_timer(gw_flock_member *m) {
+    uint64_t next = NEVER;
+    gw_err err;
+    for (uint32_t i = 0; i < m->submission_count; i++)
+        if (m->submissions[i].until_ns < next) next = m->submissions[i].until_ns;
+    for (uint32_t i = 0; i < m->wait_count; i++)
+        if (m->waits[i].until_ns < next) next = m->waits[i].until_ns;
+    for (uint32_t i = 0; i < m->passed_count; i++)
+        if (m->passed[i].until_ns < next) next = m->passed[i].until_ns;
+    if (next != NEVER && !gw_timer_set(m->loop, &m->serve_timer, next, serve_due, m, &err))
+        gw_log(GW_ERROR, "flock", "%s", err.text);
+}
+
+void gw_member_serve_look(gw_flock_member *m) {
+    uint64_t now = gw_now_ns();
+    char name[GW_CLAIMS_NAME_TEXT], text[200];
+    look_at_submissions(m, now);
+    look_at_waits(m, now);
+    for (uint32_t i = m->passed_count; i-- > 0;) {
+        gw_member_passed one = m->passed[i];
+        if (now < one.until_ns && gw_member_is_live(m, &one.to)) continue;
+        m->passed[i] = m->passed[--m->passed_count];
+        snprintf(text, sizeof text, "%s does not answer", gw_member_name(m, &one.to, name));
+        fail(m, &one.reply, text);
+    }
+    set_serve_timer(m);
+    if (m->going_down && gw_children_count(m->children) == 0 && !m->stopped) {
+        m->stopped = true;
+        gw_gossip_leave(m->gossip, now);
+        gw_loop_stop(m->loop);
+    }
+}
+
+bool gw_member_serve_open(gw_flock_member *m, gw_err *err) {
+    m->door = gw_member_door_open(m->loop, m->directory.path, serve_door, m, err);
+    return m->door != NULL;
+}
+
+void gw_member_serve_close(gw_flock_member *m) {
+    gw_timer_cancel(&m->serve_timer);
+    gw_member_door_close(m->door);
+    m->door = NULL;
+    for (uint32_t i = 0; i < m->wait_count; i++) free(m->waits[i].ids);
+}

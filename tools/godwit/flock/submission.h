@@ -1,0 +1,24 @@
+/* A submission as the commands send it to their member: JSON that becomes a job's specification (core/flock/spec.h).
+ *
+ *   {"nonce": HEX16, "key": HEX32, "counter": N, "when": MS, "kind": "run" | "command", "name": TEXT,
+ *    "command": [TEXT...], "environment": [TEXT...], "environment_file": PATH, "directory": PATH, "build": TEXT,
+ *    "cores": N, "memory_mib": N, "gpus": N, "least": N, "most": N, "shares": N, "retries": N, "priority": N,
+ *    "hold": BOOL, "rigid": BOOL, "after": [ID...], "files": [{"path": PATH, "hash": HEX32, "bytes": N, "executable": BOOL}]}
+ *
+ * Nonce, key, counter and when are chosen by the command, so that the same submission sent twice is one job. Any
+ * thread. */
+#ifndef GODWIT_TOOLS_GODWIT_FLOCK_SUBMISSION_H
+#define GODWIT_TOOLS_GODWIT_FLOCK_SUBMISSION_H
+
+#include "core/flock/spec.h"
+
+#include <jansson.h>
+
+/* Makes a record of it, signed by a key pair. The caller frees the record. Fails with GW_E_USAGE. */
+bool gw_submission_read(const json_t *submission, const uint8_t public_key[32], const uint8_t secret_key[64],
+                        gw_job_record *record, gw_err *err);
+
+/* Reads an id of 32 hexadecimal digits. */
+bool gw_submission_read_id(const char *text, gw_job_record_id *id);
+
+#endif

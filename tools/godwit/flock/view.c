@@ -1,0 +1,185 @@
+#include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "tools/godwit/flock/inside.h"
+#include "tools/godwit/text/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KIND_DONE = 1, ID_BYTES = 16 };
+
+static const char *const reasons[] = {"", "held", "after", "broken", "unknown", "no node", "room"};
+
+static const char *claim_word(gw_claim_state state) {
+    static const char *const words[] = {"", "claimed", "running", "leaving", "struck"};
+    return words[state];
+}
+
+/* The nodes that have claims on a job. *running and *struck count those that run it and may not have it. */
+static json_t *nodes_of(const gw_flock_member *m, const gw_job_record_id *id, uint32_t *running,
+                        uint32_t *struck) {
+    json_t *nodes = json_array();
+    *running = *struck = 0;
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, id) : NULL;
+        if (claim == NULL) continue;
+        json_t *one = json_object();
+        gw_json_text(one, "name", list->name);
+        gw_json_peer(one, "id", &list->member);
+        gw_json_text(one, "state", claim_word(claim->state));
+        if (claim->port != 0) gw_json_count(one, "port", claim->port);
+        json_array_append_new(nodes, one);
+        *running += claim->state == GW_CLAIM_RUNNING || claim->state == GW_CLAIM_LEAVING;
+        *struck += claim->state == GW_CLAIM_STRUCK;
+    }
+    return nodes;
+}
+
+static void put_spec(json_t *job, const gw_job_spec *spec) {
+    json_t *command = json_array(), *after = json_array();
+    char text[GW_JOB_RECORD_ID_TEXT];
+    gw_json_text(job, "name", spec->name);
+    gw_json_text(job, "kind", spec->kind == GW_JOB_RUN ? "run" : "command");
+    for (uint32_t i = 0; i < spec->command_count; i++) {
+        json_t *holder = json_object(); /* gw_json_text mends what is not UTF-8 */
+        gw_json_text(holder, "word", spec->command[i]);
+        json_array_append(command, json_object_get(holder, "word"));
+        json_decref(holder);
+    }
+    json_object_set_new(job, "command", command);
+    gw_json_text(job, "directory", spec->directory);
+    gw_json_count(job, "submitted_ms", spec->when);
+    gw_json_count(job, "counter", spec->counter);
+    gw_json_count(job, "cores", spec->need.cores);
+    gw_json_count(job, "memory_mib", spec->need.memory_mib);
+    gw_json_count(job, "gpus", spec->need.gpus);
+    gw_json_count(job, "least", spec->least);
+    gw_json_count(job, "most", spec->most);
+    gw_json_count(job, "retries", spec->retries);
+    for (uint32_t i = 0; i < spec->after_count; i++) {
+        gw_hex(spec->after[i].bytes, ID_BYTES, text);
+        json_array_append_new(after, json_string(text));
+    }
+    json_object_set_new(job, "after", after);
+}
+
+static void put_ends(json_t *job, const gw_job_record *record) {
+    json_t *rounds = json_array(), *ends = json_array();
+    for (uint32_t i = 0; i < record->round_count; i++) {
+        json_t *one = json_object();
+        gw_json_count(one, "round", record->rounds[i].round);
+        gw_json_count(one, "code", record->rounds[i].code);
+        gw_json_flag(one, "last", record->rounds[i].last || record->rounds[i].fatal);
+        gw_json_peer(one, "node", &record->rounds[i].member);
+        json_array_append_new(rounds, one);
+    }
+    for (uint32_t i = 0; i < record->end_count; i++) {
+        json_t *one = json_object();
+        gw_json_text(one, "kind", record->ends[i].kind == KIND_DONE ? "done" : "stopped");
+        gw_json_hash(one, "hash", &record->ends[i].hash);
+        gw_json_count(one, "when_ms", record->ends[i].when);
+        gw_json_peer(one, "node", &record->ends[i].member);
+        json_array_append_new(ends, one);
+    }
+    json_object_set_new(job, "rounds", rounds);
+    json_object_set_new(job, "ends", ends);
+    if (gw_job_record_ends_differ(record)) gw_json_flag(job, "ends_differ", true);
+}
+
+static const char *over_word(const gw_job_record *record) {
+    for (uint32_t i = 0; i < record->end_count; i++)
+        if (record->ends[i].kind == KIND_DONE) return "done";
+    if (record->end_count > 0) return "stopped";
+    return record->cancel ? "cancelled" : "failed";
+}
+
+static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
+    char text[GW_JOB_RECORD_ID_TEXT];
+    gw_job_view view = gw_decider_view(m->decider, &record->id);
+    json_t *job = json_object();
+    uint32_t running, struck;
+    gw_job_spec own = {.kind = GW_JOB_RUN};
+    gw_err err;
+    gw_hex(record->id.bytes, ID_BYTES, text);
+    gw_json_text(job, "id", text);
+    const gw_job_spec *spec = view.spec;
+    if (spec == NULL && record->spec != NULL &&
+        gw_job_spec_read(record->spec, record->spec_bytes, &own, &err)) /* of a job that is over */
+        spec = &own;
+    if (spec != NULL) put_spec(job, spec);
+    json_object_set_new(job, "nodes", nodes_of(m, &record->id, &running, &struck));
+    bool over = gw_job_record_is_over(record);
+    const char *state = over                          ? over_word(record)
+                        : running > 0                 ? "running"
+                        : view.reason == GW_WAIT_NOT  ? "starting"
+                        : view.reason == GW_WAIT_HELD ? "held"
+                                                      : "waiting";
+    gw_json_text(job, "state", state);
+    if (!over && view.reason != GW_WAIT_NOT) gw_json_text(job, "reason", reasons[view.reason]);
+    if (!over && (view.reason == GW_WAIT_AFTER || view.reason == GW_WAIT_BROKEN)) {
+        gw_hex(view.after.bytes, ID_BYTES, text);
+        gw_json_text(job, "reason_job", text);
+    }
+    gw_json_count(job, "able", view.able);
+    gw_json_count(job, "struck", struck);
+    json_object_set_new(job, "priority",
+                        json_integer(record->knob.n != 0 ? record->knob.priority
+                                     : spec != NULL      ? spec->priority
+                                                         : 0));
+    put_ends(job, record);
+    gw_job_spec_free(&own);
+    return job;
+}
+
+json_t *gw_member_jobs(const gw_flock_member *m) {
+    json_t *jobs = json_array();
+    for (uint32_t i = 0; i < gw_job_records_count(m->records); i++)
+        json_array_append_new(jobs, job_of(m, gw_job_records_at(m->records, i)));
+    return jobs;
+}
+
+/* Nodes. */
+
+static json_t *node_of(const gw_flock_member *m, const gw_peer_id *id, bool live, const gw_claims *list) {
+    char name[GW_CLAIMS_NAME_TEXT];
+    gw_addr addr;
+    bool self = gw_peer_id_equal(id, &m->identity.id);
+    json_t *node = json_object();
+    gw_json_text(node, "name", gw_member_name(m, id, name));
+    gw_json_peer(node, "id", id);
+    gw_json_flag(node, "self", self);
+    if (self)
+        gw_json_addr(node, "address", &m->listen);
+    else if (gw_member_address(m, id, &addr))
+        gw_json_addr(node, "address", &addr);
+    const char *state = !live              ? "gone"
+                        : list == NULL     ? "unknown"
+                        : list->drained    ? "drained"
+                        : list->disk_bad   ? "disk full"
+                        : list->doubtful   ? "doubtful"
+                        : !list->past_gate ? "joining"
+                                           : "ready";
+    gw_json_text(node, "state", state);
+    if (list == NULL) return node;
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < list->count; i++) running += list->list[i].state != GW_CLAIM_STRUCK;
+    gw_json_count(node, "cores", list->has.cores);
+    gw_json_count(node, "memory_mib", list->has.memory_mib);
+    gw_json_count(node, "gpus", list->has.gpus);
+    gw_json_count(node, "jobs", running);
+    gw_json_text(node, "build", list->build);
+    return node;
+}
+
+json_t *gw_member_nodes(const gw_flock_member *m) {
+    json_t *nodes = json_array();
+    for (uint32_t i = 0; i < gw_gossip_count(m->gossip); i++) {
+        const gw_gossip_member *one = gw_gossip_at(m->gossip, i);
+        bool self = gw_peer_id_equal(&one->id, &m->identity.id);
+        if (one->state == GW_GOSSIP_IS_LEFT && !self) continue;
+        const gw_claims *list = self ? &m->claims : gw_exchange_claims_of(m->exchange, &one->id);
+        json_array_append_new(nodes, node_of(m, &one->id, one->state <= GW_GOSSIP_IS_SUSPECT, list));
+    }
+    return nodes;
+}
