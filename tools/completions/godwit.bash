@@ -111,6 +111,11 @@ _godwit_table() {
             kinds[--tokenizer]='dir'
         fi
         ;;
+    cancel)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     check)
         offered+=' --python= -p --seed= -s --shards= --steps= --threads= --limit= --help --usage'
         kinds[--python]='file'
@@ -129,6 +134,16 @@ _godwit_table() {
         kinds[--gid-index]='any'
         kinds[-g]='any'
         ;;
+    down)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
+    drain)
+        offered+=' --dir= -d --json --undo --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     export)
         offered+=' --best --cluster= --dtype= --force --from= --job= --key= --step= --tensors= --to= --tokenizer= --help --usage'
         kinds[--cluster]='any'
@@ -146,6 +161,12 @@ _godwit_table() {
         kinds[--dir]='dir'
         kinds[-d]='dir'
         ;;
+    forget)
+        offered+=' --before= --dir= -d --json --help --usage'
+        kinds[--before]='any'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     generate)
         offered+=' --best --bytes --cluster= --from= --ignore-end --job= --key= --prompt= --seed= --step= --temperature= --tokenizer= --tokens= --top-k= --help --usage'
         kinds[--cluster]='any'
@@ -159,6 +180,16 @@ _godwit_table() {
         kinds[--top-k]='any'
         kinds[--key]='file'
         kinds[--tokenizer]='dir'
+        ;;
+    hold)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
+    info)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
         ;;
     inspect)
         offered+=' --best --cluster= --from= --job= --json -j --key= --step= --tensors --help --usage'
@@ -181,8 +212,21 @@ _godwit_table() {
         kinds[--hosts-file]='file'
         kinds[--key]='file'
         ;;
+    logs)
+        offered+=' --dir= -d --follow -f --json --node= --lines= -n --stderr --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        kinds[--node]='any'
+        kinds[--lines]='any'
+        kinds[-n]='any'
+        ;;
     new-job)
         offered+=' --help --usage'
+        ;;
+    nodes)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
         ;;
     plot)
         offered+=' --from= --log --output= -o --to= --x= --y= --help --usage'
@@ -193,9 +237,24 @@ _godwit_table() {
         kinds[--output]='file'
         kinds[-o]='file'
         ;;
+    priority)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     prune)
         offered+=' --job= --others --yes --help --usage'
         kinds[--job]='any'
+        ;;
+    queue)
+        offered+=' --all --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
+    release)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
         ;;
     report)
         offered+=' --metrics= --output= -o --help --usage'
@@ -416,6 +475,23 @@ _godwit_table() {
         kinds[--dir]='dir'
         kinds[-d]='dir'
         ;;
+    submit)
+        offered+=' --after= --cores= --dir= -d --env= --env-file= --gpus= --hold --json --memory= --name= --nodes= --priority= --retries= --rigid --shares= --sweep= --wait --help --usage'
+        kinds[--after]='any'
+        kinds[--cores]='any'
+        kinds[--env]='any'
+        kinds[--env-file]='any'
+        kinds[--gpus]='any'
+        kinds[--memory]='any'
+        kinds[--name]='any'
+        kinds[--nodes]='any'
+        kinds[--priority]='any'
+        kinds[--retries]='any'
+        kinds[--shares]='any'
+        kinds[--sweep]='any'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     tokenize)
         offered+=' --shard-tokens= --to= --tokenizer= --help --usage'
         kinds[--shard-tokens]='any'
@@ -441,6 +517,28 @@ _godwit_table() {
         kinds[--output]='file'
         kinds[-o]='file'
         ;;
+    up)
+        offered+=' --advertise= --as-root --child-ports= --cores= --drained --dir= -d --flock= --gate= --gpus= --grace= --join= --key= --listen= --memory= --name= --help --usage'
+        kinds[--advertise]='any'
+        kinds[--child-ports]='any'
+        kinds[--cores]='any'
+        kinds[--flock]='any'
+        kinds[--gate]='any'
+        kinds[--gpus]='any'
+        kinds[--grace]='any'
+        kinds[--join]='any'
+        kinds[--listen]='any'
+        kinds[--memory]='any'
+        kinds[--name]='any'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        kinds[--key]='file'
+        ;;
+    wait)
+        offered+=' --dir= -d --json --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     why)
         offered+=' --dir= -d --json -j --since= --help --usage'
         kinds[--dir]='dir'
@@ -456,11 +554,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize top trace why help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench check devices export force-view generate inspect keygen launch new-job plot prune report run sim status stop tokenize top trace why' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
