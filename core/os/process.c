@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -25,14 +26,15 @@
 
 enum {
     FDS_MOST = 8,
-    STACK_BYTES = 256 * 1024, /* of the child until it executes; a search of PATH has long names on it */
+    STACK_BYTES = 32 * 1024,         /* of the child until it executes */
+    SEARCH_STACK_BYTES = 256 * 1024, /* the same, where it searches PATH, whose names are then on it */
 };
 
 static int open_pidfd(pid_t pid) {
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-static void raise_oom_score(int score) {
+static void set_oom_score(int score) {
     char text[16];
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0) return;
@@ -41,92 +43,127 @@ static void raise_oom_score(int score) {
     close(fd);
 }
 
-static void default_signals(void) {
+static void default_signals(bool all) {
     const struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t none;
-    for (int number = 1; number < NSIG; number++) sigaction(number, &plain, NULL);
+    if (all) {
+        for (int number = 1; number < NSIG; number++) sigaction(number, &plain, NULL);
+    } else { /* the signals that this program ignores; handlers end with the execution */
+        sigaction(SIGPIPE, &plain, NULL);
+        sigaction(SIGXFSZ, &plain, NULL);
+    }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* Makes fds[i] descriptor i. Copies above all targets come first, so that none is overwritten before it is
- * copied. */
+/* Makes fds[i] descriptor i. Copies above all targets come first where a target is also a source, so that none is
+ * overwritten before it is copied. */
 static bool take_fds(const gw_spawn *spawn) {
     int copies[FDS_MOST];
-    for (uint32_t i = 0; i < spawn->fd_count; i++)
+    bool overlap = false;
+    for (uint32_t i = 0; i < spawn->fd_count; i++) {
+        copies[i] = spawn->fds[i];
+        overlap |= spawn->fds[i] < (int)spawn->fd_count;
+    }
+    for (uint32_t i = 0; overlap && i < spawn->fd_count; i++)
         if ((copies[i] = fcntl(spawn->fds[i], F_DUPFD_CLOEXEC, FDS_MOST)) < 0) return false;
     for (uint32_t i = 0; i < spawn->fd_count; i++)
         if (dup2(copies[i], (int)i) < 0) return false;
-    syscall(SYS_close_range, spawn->fd_count, ~0u, CLOSE_RANGE_CLOEXEC); /* where one is not close-on-exec */
+    if (!spawn->inherits) syscall(SYS_close_range, spawn->fd_count, ~0u, CLOSE_RANGE_CLOEXEC);
     return true;
 }
 
+static bool set_file_limit(uint64_t files) {
+    struct rlimit limit;
+    if (files == 0) return true;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+    limit.rlim_cur = files < limit.rlim_max ? files : limit.rlim_max;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+}
+
+/* What parent and child share; the parent waits until the child has executed or has failed. */
 typedef struct child {
     const gw_spawn *spawn;
     pid_t parent;
-    int failed; /* where it writes errno if it cannot execute; closed when it executes */
+    int failure; /* errno where it could not execute */
+    char stack[] __attribute__((aligned(16)));
 } child;
 
 /* A child that shares the memory of its parent until it executes costs no copy of page tables, and no
  * memory where the kernel does not overcommit. The thread sanitizer takes it for a thread, and reports
- * races of its parent. */
+ * races of its parent: there only `child` is shared. */
 #ifdef __SANITIZE_THREAD__
-enum { CLONE_FLAGS = SIGCHLD };
+enum { CLONE_FLAGS = CLONE_VFORK | CLONE_PIDFD | SIGCHLD };
+
+static child *make_child(size_t bytes) {
+    void *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared != MAP_FAILED ? shared : NULL;
+}
+
+static void free_child(child *c, size_t bytes) {
+    munmap(c, bytes);
+}
 #else
-enum { CLONE_FLAGS = CLONE_VM | CLONE_VFORK | SIGCHLD };
+enum { CLONE_FLAGS = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD };
+
+static child *make_child(size_t bytes) {
+    return malloc(bytes);
+}
+
+static void free_child(child *c, size_t bytes) {
+    (void)bytes;
+    free(c);
+}
 #endif
 
 /* The child: it calls nothing that allocates or locks. */
 static int become(void *context) {
     child *c = context;
     const gw_spawn *spawn = c->spawn;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != c->parent) _exit(1);
+    if (prctl(PR_SET_PDEATHSIG, spawn->death_signal != 0 ? spawn->death_signal : SIGKILL) != 0 ||
+        getppid() != c->parent)
+        _exit(1);
     setsid();
     setpriority(PRIO_PROCESS, 0, spawn->nice);
-    raise_oom_score(spawn->oom_score);
-    default_signals();
-    if (take_fds(spawn)) execvpe(spawn->file, spawn->argv, spawn->environment);
-    int failure = errno;
-    (void)!write(c->failed, &failure, sizeof failure);
+    if (spawn->oom_score != 0) set_oom_score(spawn->oom_score);
+    default_signals(!spawn->inherits);
+    if (take_fds(spawn) && (spawn->directory == NULL || chdir(spawn->directory) == 0) &&
+        set_file_limit(spawn->files))
+        execvpe(spawn->file, spawn->argv, spawn->environment);
+    c->failure = errno;
     _exit(127);
 }
 
 bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err) {
-    child c = {.spawn = spawn, .parent = getpid()};
-    int ends[2], failure = 0;
     sigset_t all, before;
     *process = (gw_process){.fd = -1};
     if (spawn->fd_count > FDS_MOST) return gw_fail(err, GW_E_LIMIT, "%u descriptors", spawn->fd_count);
-    if (pipe2(ends, O_CLOEXEC) != 0) return gw_fail_errno(err, errno, "cannot start a process: pipe");
-    c.failed = ends[1];
-    char *stack = malloc(STACK_BYTES);
-    if (stack == NULL) {
-        close(ends[0]);
-        close(ends[1]);
-        return gw_fail(err, GW_E_NOMEM, "no memory to start a process");
-    }
+    const size_t stack = strchr(spawn->file, '/') != NULL ? STACK_BYTES : SEARCH_STACK_BYTES;
+    child *c = make_child(sizeof *c + stack);
+    if (c == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to start a process");
+    c->spawn = spawn;
+    c->parent = getpid();
+    c->failure = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of this process runs in the child */
     /* posix_spawn cannot ask for the signal at the parent's death. */
-    pid_t pid = clone(become, stack + STACK_BYTES, CLONE_FLAGS, &c);
-    int why = errno;
+    pid_t pid = clone(become, c->stack + stack, CLONE_FLAGS, c, &process->fd);
+    int why = errno, failure = c->failure;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    free(stack);
-    close(ends[1]);
-    bool failed = pid > 0 && read(ends[0], &failure, sizeof failure) == sizeof failure;
-    close(ends[0]);
-    if (pid < 0) return gw_fail_errno(err, why, "cannot start a process");
-    if (failed) {
-        waitpid(pid, NULL, 0);
-        if (failure == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no program '%s'", spawn->file);
-        return gw_fail_errno(err, failure, "cannot start '%s'", spawn->file);
+    free_child(c, sizeof *c + stack);
+    if (pid < 0) {
+        process->fd = -1;
+        gw_fail_errno(err, why, "cannot start a process");
+        if (why == EAGAIN || why == EMFILE || why == ENFILE) err->code = GW_E_NOMEM;
+        return false;
     }
     process->pid = pid;
-    process->fd = open_pidfd(pid);
-    if (process->fd >= 0) return true;
-    gw_fail_errno(err, errno, "pidfd_open");
-    kill(pid, SIGKILL);
+    if (failure == 0) return true;
     waitpid(pid, NULL, 0);
+    gw_process_close(process);
+    if (failure == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no program '%s'", spawn->file);
+    gw_fail_errno(err, failure, "cannot start '%s'", spawn->file);
+    if (failure == E2BIG) err->code = GW_E_LIMIT;
     return false;
 }
 
@@ -190,6 +227,15 @@ bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole
         kill(-process->pid, SIGKILL);
     (void)waitpid(process->pid, status, WNOHANG); /* fails where it is another's child */
     return true;
+}
+
+bool gw_process_reap(const gw_process *process, bool whole, int *status, struct rusage *usage) {
+    if (whole && is_zombie(process->pid)) kill(-process->pid, SIGKILL);
+    return wait4(process->pid, status, WNOHANG, usage) == process->pid;
+}
+
+void gw_process_signal_group(const gw_process *process, int number) {
+    kill(-process->pid, number);
 }
 
 void gw_process_close(gw_process *process) {

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 typedef struct gw_process {
@@ -20,15 +21,21 @@ typedef struct gw_process {
 typedef struct gw_spawn {
     const char *file;
     char *const *argv, *const *environment;
+    const char *directory; /* where it starts; NULL: where this process is */
     const int *fds;
     uint32_t fd_count;
+    bool inherits; /* descriptors that are not close-on-exec, and ignored signals but SIGPIPE and SIGXFSZ */
     int nice;
-    int oom_score; /* added to what the kernel goes by when it kills for lack of memory */
+    int oom_score;    /* what the kernel goes by when it kills for lack of memory; 0: as this process */
+    int death_signal; /* that it gets when the calling thread ends; 0: SIGKILL */
+    uint64_t files;   /* the soft limit of its descriptors; 0: as this process */
 } gw_spawn;
 
-/* Starts a process. The kernel kills it when the calling *thread* ends, so that the caller is a thread that
- * lives as long as the process may. Fails with GW_E_NOTFOUND where there is no such file, and GW_E_IO. The
- * caller ends the process by gw_process_kill, reaps it by gw_process_wait, and calls gw_process_close. */
+/* Starts a process. The kernel ends it when the calling *thread* ends, so that the caller is a thread that
+ * lives as long as the process may. Fails with GW_E_NOTFOUND where there is no such file, with GW_E_LIMIT where the
+ * system takes no command line as long, with GW_E_NOMEM where it lacks processes, descriptors or memory for now, and with
+ * GW_E_IO. The caller ends the process by gw_process_kill, reaps it by
+ * gw_process_wait or gw_process_reap, and calls gw_process_close. */
 bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err);
 
 /* Takes hold of a process that another one, `parent`, has started. Fails with GW_E_NOTFOUND where `pid` is no
@@ -50,6 +57,13 @@ void gw_process_kill(const gw_process *process);
  * of the group of a child is killed before the child is reaped. (Afterwards the number may be another
  * group's.) */
 bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status);
+
+/* Reaps a child that has ended: *status is what waitpid gives, *usage what it and its own children took. With
+ * `whole`, what is left of its group is killed before. Returns false, at once, while it has not ended. */
+bool gw_process_reap(const gw_process *process, bool whole, int *status, struct rusage *usage);
+
+/* Sends a signal to the process group that a child leads, which has not been reaped. */
+void gw_process_signal_group(const gw_process *process, int number);
 
 /* Closes the descriptor. */
 void gw_process_close(gw_process *process);

@@ -293,6 +293,7 @@ Test(cli, every_help_fits_a_terminal) {
                                         "bench allreduce --help",
                                         "generate --help",
                                         "tokenize --help",
+                                        "map --help",
                                         "plot --help",
                                         "bench gpt --help"};
     for (size_t i = 0; i < sizeof helps / sizeof helps[0]; i++) fits_80_columns(helps[i]);

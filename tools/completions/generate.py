@@ -19,7 +19,7 @@ import pages  # noqa: E402
 
 NOTE = "# Made by tools/completions/generate.py of the manual pages in tools/man: edit those.\n"
 # What a command takes beside options: "file", "dir" or "" for nothing; run and bench take a word first.
-OPERANDS = {"check": "file", "keygen": "file", "inspect": "file", "audit": "dir", "prune": "dir", "tokenize": "file",
+OPERANDS = {"map": "file", "check": "file", "keygen": "file", "inspect": "file", "audit": "dir", "prune": "dir", "tokenize": "file",
             "export": "dir", "generate": "dir", "plot": "file", "trace": "file", "why": "dir", "report": "dir"}
 
 

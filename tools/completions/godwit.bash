@@ -220,6 +220,37 @@ _godwit_table() {
         kinds[--lines]='any'
         kinds[-n]='any'
         ;;
+    map)
+        offered+=' --arg-file= -a --bar --colsep= -C --delay= --delimiter= -d --dry-run --env= --eta --grace= --halt= --jobs= -j --joblog= --json --keep-order -k --line-buffer --link --max-args= -n --max-replace-args= -N --memfree= --nice= --null -0 --quote -q --replace= -I --results= --resume --resume-failed --retries= --retry-failed --shell= --tag --tagstring= --timeout= --tmpdir= --ungroup -u --verbose -t --workdir= --help --usage'
+        kinds[--arg-file]='file'
+        kinds[-a]='file'
+        kinds[--joblog]='file'
+        kinds[--shell]='file'
+        kinds[--colsep]='any'
+        kinds[-C]='any'
+        kinds[--delay]='any'
+        kinds[--delimiter]='any'
+        kinds[-d]='any'
+        kinds[--env]='any'
+        kinds[--grace]='any'
+        kinds[--halt]='any'
+        kinds[--jobs]='any'
+        kinds[-j]='any'
+        kinds[--max-args]='any'
+        kinds[-n]='any'
+        kinds[--max-replace-args]='any'
+        kinds[-N]='any'
+        kinds[--memfree]='any'
+        kinds[--nice]='any'
+        kinds[--replace]='any'
+        kinds[-I]='any'
+        kinds[--retries]='any'
+        kinds[--tagstring]='any'
+        kinds[--timeout]='any'
+        kinds[--results]='dir'
+        kinds[--tmpdir]='dir'
+        kinds[--workdir]='dir'
+        ;;
     new-job)
         offered+=' --help --usage'
         ;;
@@ -554,11 +585,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}
@@ -579,6 +610,7 @@ _godwit() {
         case $command,$COMP_CWORD in
         run,2) kind='job digits gpt program synthetic' ;;
         bench,2) kind='words allreduce steal write aead trace accumulate checkpoint digits gpu gpt' ;;
+        map,*) kind='file' ;;
         check,*) kind='file' ;;
         keygen,*) kind='file' ;;
         inspect,*) kind='file' ;;

@@ -23,6 +23,7 @@ static const struct {
 } commands[] = {
     {"run", (char[]){"godwit run"}, gw_run_main},
     {"launch", (char[]){"godwit launch"}, gw_launch_main},
+    {"map", (char[]){"godwit map"}, gw_map_main},
     {"check", (char[]){"godwit check"}, gw_check_main},
     {"status", (char[]){"godwit status"}, gw_status_main},
     {"why", (char[]){"godwit why"}, gw_why_main},
@@ -67,6 +68,7 @@ static void print_help(FILE *out) {
           "  godwit run JOB [OPTION...]   run one peer: digits, gpt, program, synthetic,\n"
           "                               train.py, ./mine.so\n"
           "  godwit launch --hosts A,B -- run ...  a command on several hosts, by ssh\n"
+          "  godwit map CMD ::: INPUT...  run a command for each input, several at a time\n"
           "  godwit check FILE.py         find what in a Python program is not pure\n"
           "  godwit status [--dir DIR]    show what the peer that runs in DIR knows\n"
           "  godwit why [--dir DIR]...    tell what went wrong in a run, and what to do\n"

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,53 @@ Test(process, signals_have_their_defaults_and_none_is_blocked) {
     run("exec grep -E 'SigBlk|SigIgn' /proc/self/status", text, sizeof text);
     cr_assert_not_null(strstr(text, "SigBlk:\t0000000000000000"), "%s", text);
     cr_assert_not_null(strstr(text, "SigIgn:\t0000000000000000"), "%s", text);
+}
+
+/* What a task of `godwit map` asks for: the directory, the limit of descriptors, and what is inherited. */
+Test(process, it_starts_elsewhere_and_inherits_what_it_is_asked_to) {
+    int ends[2], status, other = open("/dev/null", O_RDONLY);
+    char text[400];
+    struct rusage usage;
+    gw_process process;
+    gw_err err;
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    const int fds[] = {ends[0], ends[1]};
+    char script[200];
+    snprintf(script, sizeof script,
+             "pwd; ulimit -n; [ -e /proc/$$/fd/%d ] && echo inherited; trap 2>&1; "
+             "grep SigIgn /proc/$$/status | cut -f2",
+             other);
+    gw_spawn spawn = shell(script, fds);
+    spawn.directory = "/usr";
+    spawn.files = 77;
+    spawn.inherits = true;
+    cr_assert(gw_process_spawn(&spawn, &process, &err), "%s", err.text);
+    while (!gw_process_reap(&process, true, &status, &usage)) sched_yield();
+    cr_assert_gt(usage.ru_maxrss, 0);
+    gw_process_close(&process);
+    ssize_t count = read(ends[0], text, sizeof text - 1);
+    text[count > 0 ? count : 0] = '\0';
+    cr_assert_str_eq(text, "/usr\n77\ninherited\n0000000000000001\n", "%s", text);
+    spawn.directory = "/no/such/folder";
+    cr_assert_not(gw_process_spawn(&spawn, &process, &err));
+    close(ends[0]);
+    close(ends[1]);
+    close(other);
+}
+
+Test(process, a_command_line_that_is_too_long_is_told) {
+    const int fds[] = {0, 1};
+    char *script = malloc(1 << 20);
+    gw_process process;
+    gw_err err;
+    memset(script, ' ', (1 << 20) - 1);
+    script[(1 << 20) - 1] = '\0';
+    gw_spawn spawn = shell(script, fds);
+    cr_assert_not(gw_process_spawn(&spawn, &process, &err));
+    cr_assert_eq(err.code, GW_E_LIMIT, "%s", err.text);
+    free(script);
 }
 
 Test(process, its_end_is_told) {

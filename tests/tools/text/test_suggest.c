@@ -32,3 +32,27 @@ Test(suggest, what_is_far_from_every_name_has_no_suggestion) {
     cr_expect_null(meant("export"));
     cr_expect_null(meant("xyzxyz-timeout"));
 }
+
+/* Operands may look like options; what is the value of an option is none of them. */
+Test(suggest, operands_begin_behind_the_options) {
+    static const struct argp_option options[] = {{"jobs", 'j', "N", 0, "", 0},
+                                                 {"keep", 'k', 0, 0, "", 0},
+                                                 {"tag", 256, 0, 0, "", 0},
+                                                 {"tagstring", 257, "TEXT", 0, "", 0},
+                                                 {0}};
+    static const struct argp argp = {.options = options};
+    static const struct {
+        const char *line;
+        int operands;
+    } cases[] = {{"c", 1},          {"c -k", 2},         {"c -j 4 -k echo -n", 4}, {"c -j4 -k echo", 3},
+                 {"c -kj 4 e", 3},  {"c -jk e", 2},      {"c --jobs 4 e", 3},      {"c --jobs=4 e", 2},
+                 {"c --tag e", 2},  {"c --tags x e", 3}, {"c --tagstring x e", 3}, {"c - -k", 1},
+                 {"c -k -- -j", 2}, {"c -j", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char line[80], *argv[10];
+        int argc = 0;
+        strcpy(line, cases[i].line);
+        for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) argv[argc++] = word;
+        cr_expect_eq(gw_argp_operands(&argp, argc, argv), cases[i].operands, "%s", cases[i].line);
+    }
+}

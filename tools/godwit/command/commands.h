@@ -8,6 +8,7 @@
 
 int gw_run_main(int argc, char **argv);        /* run a peer of a job */
 int gw_launch_main(int argc, char **argv);     /* start the same command on several hosts by ssh */
+int gw_map_main(int argc, char **argv);        /* run a command for each input, several at a time */
 int gw_check_main(int argc, char **argv);      /* find what in a Python program is not pure */
 int gw_status_main(int argc, char **argv);     /* ask the peer that runs in a directory */
 int gw_why_main(int argc, char **argv);        /* tell from the journals what went wrong */

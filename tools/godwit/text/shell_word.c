@@ -1,24 +1,40 @@
 #include "tools/godwit/text/shell_word.h"
 
+#include "core/base/assert.h"
+
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-void gw_shell_word(FILE *out, const char *word) {
+size_t gw_shell_quote(const char *word, char *quoted) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
-    if (word[0] != '\0' && strspn(word, plain) == strlen(word)) {
-        fputs(word, out);
-        return;
+    const size_t ordinary = strspn(word, plain);
+    char *to = quoted;
+    if (ordinary > 0 && word[ordinary] == '\0') {
+        memcpy(quoted, word, ordinary);
+        return ordinary;
     }
     bool inside = false;
     for (const char *at = word; *at != '\0'; at++) {
         const bool escaped = *at == '\'' || *at == '\\'; /* fish heeds a backslash within single quotes */
-        if (escaped == inside) fputc('\'', out);
+        if (escaped == inside) *to++ = '\'';
         inside = !escaped;
-        if (escaped) fputc('\\', out);
-        fputc(*at, out);
+        if (escaped) *to++ = '\\';
+        *to++ = *at;
     }
-    if (inside) fputc('\'', out);
-    if (word[0] == '\0') fputs("''", out);
+    if (inside) *to++ = '\'';
+    if (word[0] == '\0') {
+        *to++ = '\'';
+        *to++ = '\'';
+    }
+    return (size_t)(to - quoted);
+}
+
+void gw_shell_word(FILE *out, const char *word) {
+    char *quoted = malloc(GW_SHELL_WORD_BYTES(strlen(word)));
+    GW_ASSERT_MEMORY(quoted != NULL);
+    fwrite(quoted, 1, gw_shell_quote(word, quoted), out);
+    free(quoted);
 }
 
 char *gw_shell_read_word(const char **line, char *to) {

@@ -66,14 +66,16 @@ typedef struct lookup {
     gw_suggestion suggestion;
     size_t length;   /* of the word */
     bool is_known;   /* it is an option, or the beginning of one */
+    bool is_exact;   /* it is the whole name of one, which is meant then, and not a longer one */
     bool takes_next; /* the next argument is its value, unless the value follows a '=' */
 } lookup;
 
 static void look_up(void *context, const struct argp_option *o) {
     lookup *l = context;
     gw_suggest(&l->suggestion, o->name);
-    if (strncmp(o->name, l->suggestion.word, l->length) != 0) return;
+    if (strncmp(o->name, l->suggestion.word, l->length) != 0 || l->is_exact) return;
     l->is_known = true;
+    l->is_exact = strlen(o->name) == l->length;
     l->takes_next = o->arg != NULL && (o->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
@@ -158,8 +160,12 @@ static letter find_letter(const struct argp *argp, char key) {
 
 /* Whether the argument that follows this one is its value. */
 static bool takes_next(const struct argp *argp, const char *argument) {
-    if (argument[0] == '-' && argument[1] != '-' && argument[1] != '\0' && argument[2] == '\0')
-        return find_letter(argp, argument[1]).takes_next;
+    if (argument[0] == '-' &&
+        argument[1] != '-') { /* letters, of which the first that takes a value is the last one */
+        for (const char *at = argument + 1; *at != '\0'; at++)
+            if (find_letter(argp, *at).takes_next) return at[1] == '\0';
+        return false;
+    }
     if (strncmp(argument, "--", 2) != 0 || strchr(argument, '=') != NULL) return false;
     lookup l = {.suggestion.word = argument + 2, .length = strlen(argument + 2)};
     for_each_option(argp, look_up, &l);
@@ -174,6 +180,13 @@ static void take_short_help(const struct argp *argp, int argc, char **argv) {
         if (strcmp(argv[i], "-h") == 0) argv[i] = help;
         i += takes_next(argp, argv[i]);
     }
+}
+
+int gw_argp_operands(const struct argp *argp, int argc, char **argv) {
+    int i = 1;
+    while (i < argc && argv[i][0] == '-' && argv[i][1] != '\0' && strcmp(argv[i], "--") != 0)
+        i += 1 + takes_next(argp, argv[i]);
+    return i < argc ? i : argc;
 }
 
 error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *input) {

@@ -22,6 +22,10 @@ void gw_suggest(gw_suggestion *suggestion, const char *name);
  * ARGP_NO_EXIT, it ends the process after a complaint, with argp_err_exit_status. */
 error_t gw_argp_parse(const struct argp *argp, int argc, char **argv, void *input);
 
+/* The index in argv of the first argument that is neither an option nor the value of one, or argc: for commands whose
+ * operands may look like options. An argument "--" ends the options, and is the result. */
+int gw_argp_operands(const struct argp *argp, int argc, char **argv);
+
 /* argp_error, with the quotes that the program's other messages have. It ends the process with
  * argp_err_exit_status. */
 void gw_argp_error(const struct argp_state *state, const char *format, ...)
