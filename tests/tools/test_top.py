@@ -4,9 +4,12 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -50,6 +53,44 @@ class Terminal:
         self.run("kill-server")
 
 
+class Front:
+    """A directory with a control socket that passes requests on to that of a peer, or lets them wait."""
+
+    def __init__(self, folder, behind):
+        self.dir = os.path.join(folder, "front")
+        os.mkdir(self.dir)
+        self.behind = behind
+        self.answers = threading.Event()
+        self.answers.set()
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(os.path.join(self.dir, "control.sock"))
+        self.listening.listen(64)
+        self.thread = threading.Thread(target=self.serve, daemon=True)
+        self.thread.start()
+
+    def serve(self):
+        while True:
+            try:
+                client, _ = self.listening.accept()
+            except OSError:
+                return
+            with client, socket.socket(socket.AF_UNIX) as peer:
+                self.answers.wait()
+                try:
+                    peer.connect(self.behind)
+                    peer.sendall(client.recv(4096))
+                    while data := peer.recv(65536):
+                        client.sendall(data)
+                except OSError:
+                    pass  # The client has given up.
+
+    def close(self):
+        self.answers.set()
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.thread.join()
+        self.listening.close()
+
+
 @unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
 class Top(unittest.TestCase):
     def setUp(self):
@@ -70,7 +111,8 @@ class Top(unittest.TestCase):
     def test_the_screen_its_keys_and_its_end(self):
         terminal = Terminal(self.folder, f"{GODWIT} top --dir {self.dir}")
         self.addCleanup(terminal.close)
-        screen = terminal.wait_for("node-x")
+        # The first picture is of what the peer has told by then, and may not be whole when it is captured.
+        screen = terminal.wait_for(r"step \d+(?s:.*)node-x(?s:.*)q end")
         self.assertIn("godwit synthetic", screen)
         self.assertIn("PEER (1)", screen)
         self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
@@ -95,6 +137,56 @@ class Top(unittest.TestCase):
         terminal.press("q")
         terminal.wait_for("ended with 0")
 
+    def test_a_peer_that_stops_leaves_the_picture_whole(self):
+        terminal = Terminal(self.folder, f"{GODWIT} top --every 100 --dir {self.dir}")
+        self.addCleanup(terminal.close)
+        terminal.wait_for(r"step \d+(?s:.*)node-x(?s:.*)q end")
+        os.kill(self.peer.pid, signal.SIGSTOP)
+        try:
+            screen = terminal.wait_for(r"! the peer's process \d+ is stopped: 'kill -CONT \d+' lets it go on")
+            self.assert_whole(screen)
+            terminal.press("?")  # Keys are obeyed while it waits.
+            terminal.wait_for("KEYS")
+            terminal.press("?")
+            self.assert_whole(terminal.wait_for(r"PEER \(1\)"))
+        finally:
+            os.kill(self.peer.pid, signal.SIGCONT)
+        self.assert_whole(terminal.wait_for(r"\n\+ computing"))
+        terminal.press("q")
+        terminal.wait_for("ended with 0")
+
+    def test_a_busy_peer_and_other_programs_do_not_garble_the_picture(self):
+        front = Front(self.folder, os.path.join(self.dir, "control.sock"))
+        self.addCleanup(front.close)
+        terminal = Terminal(self.folder, f"{GODWIT} top --every 100 --dir {front.dir}")
+        self.addCleanup(terminal.close)
+        terminal.wait_for(r"step \d+(?s:.*)node-x(?s:.*)q end")
+        front.answers.clear()
+        screen = terminal.wait_for(r"! the peer has not answered for [1-9] s")
+        self.assert_whole(screen)
+        self.assertNotIn("waiting for up to", screen)
+        # Another program of this terminal writes, and Ctrl-L mends the picture.
+        with open(terminal.run("display-message", "-p", "#{pane_tty}").strip(), "w") as tty:
+            tty.write("\x1b[5;1Hsomething that does not belong here\r\n")
+        terminal.wait_for("something that does not belong here")
+        terminal.press("C-l")
+        terminal.wait_for(r"\A(?!(?s:.*)something that does not belong here)(?s:.*)q end")
+        front.answers.set()
+        self.assert_whole(terminal.wait_for(r"\n\+ computing"))
+        front.answers.clear()
+        terminal.wait_for(r"! the peer has not answered for [1-9] s")
+        terminal.press("q")  # which does not wait for the answer
+        terminal.wait_for("ended with 0")
+
+    def assert_whole(self, screen):
+        """Each part is in its place, once."""
+        lines = screen.splitlines()
+        self.assertTrue(lines[0].startswith("godwit synthetic"), screen)
+        self.assertRegex(lines[2], r"^step \d+/1000000", screen)
+        self.assertEqual(screen.count("godwit synthetic"), 1, screen)
+        self.assertEqual(screen.count("PEER (1)"), 1, screen)
+        self.assertTrue(lines[23].startswith("q end"), screen)
+
     def test_without_a_terminal_it_says_what_to_use(self):
         done = subprocess.run([GODWIT, "top", "--dir", self.dir], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 2)
@@ -102,8 +194,19 @@ class Top(unittest.TestCase):
         done = subprocess.run([GODWIT, "top", "--dir", self.dir, "--once"], stdout=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 0)
         self.assertIn("node-x", done.stdout)
+        self.assertEqual(self.width_of_once({}), 80)
+        self.assertEqual(self.width_of_once({"COLUMNS": "120"}), 120)
+        self.assertEqual(self.width_of_once({"COLUMNS": "wide"}), 80)
         done = subprocess.run([GODWIT, "top", "--dir", self.folder + "/no"], stderr=subprocess.PIPE, text=True)
         self.assertEqual(done.returncode, 2, done.stderr)
+
+
+    def width_of_once(self, variables):
+        """The width of the curve, which takes all that there is, once the peer has made enough steps."""
+        environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+        command = [GODWIT, "top", "--dir", self.dir, "--once"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**environment, "LC_ALL": "C.UTF-8", **variables})
+        return max(map(len, done.stdout.splitlines()))
 
 
 if __name__ == "__main__":

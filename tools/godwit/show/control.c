@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/os/clock.h"
 #include "core/os/directory.h"
 #include "core/os/process.h"
 #include "tools/godwit/thread/acceptor.h"
@@ -31,7 +32,8 @@ enum {
     CLIENT_TIMEOUT_S = 2,
     CONNECT_TIMEOUT_S = 3,
     ANSWER_TIMEOUT_S = 10,
-    PATIENCE_MS = 1000, /* after which people are told that they wait */
+    PATIENCE_MS = 1000, /* after which a client is told that it waits */
+    TICK_MS = 50,       /* between two looks at the clock of a client that waits */
 };
 
 struct gw_control {
@@ -304,20 +306,48 @@ static void fail_silent(const char *dir, gw_err *err) {
         gw_fail(err, GW_E_TIMEOUT, "the peer does not answer: its machine is very busy, or it hangs");
 }
 
-/* Waits until something can be read. A peer whose process is stopped is waited for no longer, and of one
- * that takes its time people are told. */
-static bool wait_for_answer(int fd, const char *dir, gw_err *err) {
+/* A client that waits for a peer. */
+typedef struct patience {
+    const char *dir;
+    const gw_control_wait *wait; /* NULL: the client is not told that it waits */
+    uint64_t since_ns;
+    uint32_t seconds; /* whole ones, for which it has waited at the last look */
+} patience;
+
+static patience patience_of(const char *dir, const gw_control_wait *wait) {
+    return (patience){.dir = dir, .wait = wait, .since_ns = gw_now_ns()};
+}
+
+/* Waits for TICK_MS, or until something can be read from `fd`, which sets *ready. Fails where the client gives up, the
+ * limit is over, or the peer's process is stopped: such a peer is not waited for. */
+static bool wait_a_tick(patience *p, int fd, uint32_t limit_ms, bool *ready, gw_err *err) {
     struct pollfd answer = {.fd = fd, .events = POLLIN};
-    if (poll(&answer, 1, PATIENCE_MS) != 0) return true;
-    if (stopped_peer(dir) > 0) {
-        fail_silent(dir, err);
+    *ready = poll(&answer, 1, TICK_MS) > 0;
+    if (*ready) return true;
+    uint32_t waited_ms = (uint32_t)((gw_now_ns() - p->since_ns) / 1000000);
+    bool asks = waited_ms / PATIENCE_MS != p->seconds;
+    p->seconds = waited_ms / PATIENCE_MS;
+    if (waited_ms >= limit_ms || (asks && stopped_peer(p->dir) > 0)) {
+        fail_silent(p->dir, err);
         return false;
     }
-    fprintf(stderr, "the peer has not answered yet: waiting for up to %d s\n", ANSWER_TIMEOUT_S);
+    return p->wait == NULL || p->wait->waits(p->wait->context, waited_ms) ||
+           gw_fail(err, GW_E_TIMEOUT, "the client has given up waiting for the peer");
+}
+
+/* Connects a socket that does not block. A peer that is slow to take connections is waited for. */
+static bool connect_patiently(patience *p, int fd, const struct sockaddr_un *address, int *why, gw_err *err) {
+    bool ready;
+    while (connect(fd, (const struct sockaddr *)address, sizeof *address) != 0) {
+        *why = errno;
+        if (*why != EAGAIN && *why != EINTR) return false;
+        if (!wait_a_tick(p, -1, CONNECT_TIMEOUT_S * 1000, &ready, err)) return false;
+    }
+    *why = 0;
     return true;
 }
 
-static int connect_to(const char *given, gw_err *err) {
+static int connect_to(const char *given, const gw_control_wait *wait, gw_err *err) {
     char dir[GW_PATH_BYTES];
     if (!gw_directory_find(given, dir, err)) return -1;
     int directory_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -330,20 +360,20 @@ static int connect_to(const char *given, gw_err *err) {
     }
     struct sockaddr_un address;
     socket_address(directory_fd, &address);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0)
-        set_timeout(fd, CONNECT_TIMEOUT_S); /* connections that are not accepted fill the socket's queue */
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
+    patience p = patience_of(given, wait);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), why = errno;
+    if (fd >= 0 && connect_patiently(&p, fd, &address, &why, err)) {
+        int flags = fcntl(fd, F_GETFL);
+        why = flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) != 0 ? errno : 0;
+    }
+    if (fd >= 0 && why == 0) {
         close(directory_fd);
         return fd;
     }
-    int why = errno;
     if (fd >= 0) close(fd);
     if (why == ENOENT || why == ECONNREFUSED)
         fail_unanswered(dir, directory_fd, err);
-    else if (why == EAGAIN)
-        fail_silent(given, err);
-    else
+    else if (why != EAGAIN && why != EINTR) /* which have an error already */
         gw_fail_errno(err, why, "%s/%s", dir, socket_name);
     close(directory_fd);
     return -1;
@@ -352,7 +382,7 @@ static int connect_to(const char *given, gw_err *err) {
 int gw_control_await_end(const char *dir) {
     gw_err ignored;
     static const char line[] = "end\n";
-    int fd = connect_to(dir, &ignored);
+    int fd = connect_to(dir, NULL, &ignored);
     if (fd < 0 || send_all(fd, line, sizeof line - 1)) return fd;
     close(fd);
     return -1;
@@ -386,20 +416,33 @@ int gw_control_process(const char *given) {
     return process;
 }
 
+/* Receives what there is of the answer, and waits for it. Returns as recv does; -1 with *why 0 where the wait has
+ * failed. */
+static ssize_t receive_patiently(patience *p, int fd, char *bytes, size_t size, int *why, gw_err *err) {
+    bool ready = false;
+    *why = 0;
+    while (!ready)
+        if (!wait_a_tick(p, fd, ANSWER_TIMEOUT_S * 1000, &ready, err)) return -1;
+    ssize_t got = recv(fd, bytes, size, 0);
+    *why = errno;
+    if (got > 0) *p = patience_of(p->dir, p->wait); /* more of it may take as long again */
+    return got;
+}
+
 /* Reads the answer. *unheard is set where the peer hung up without having read the request. */
-static char *read_answer(int fd, const char *dir, bool *unheard, gw_err *err) {
+static char *read_answer(int fd, const char *dir, const gw_control_wait *wait, bool *unheard, gw_err *err) {
     char *text = NULL, chunk[4096];
     size_t length = 0;
-    if (!wait_for_answer(fd, dir, err)) return NULL;
+    ssize_t got;
+    int why;
+    patience p = patience_of(dir, wait);
     FILE *out = open_memstream(&text, &length);
     if (out == NULL) {
         gw_fail(err, GW_E_NOMEM, "out of memory");
         return NULL;
     }
-    ssize_t got;
-    while ((got = recv(fd, chunk, sizeof chunk, 0)) > 0 || (got < 0 && errno == EINTR))
+    while ((got = receive_patiently(&p, fd, chunk, sizeof chunk, &why, err)) > 0 || (got < 0 && why == EINTR))
         if (got > 0) fwrite(chunk, 1, (size_t)got, out);
-    int why = errno;
     bool written = fclose(out) == 0;
     if (written && got == 0 && length > 0 && text[length - 1] == '\n') {
         text[length - 1] = '\0';
@@ -407,22 +450,20 @@ static char *read_answer(int fd, const char *dir, bool *unheard, gw_err *err) {
     }
     free(text);
     *unheard = got < 0 && why == ECONNRESET && length == 0;
-    if (got < 0 && (why == EAGAIN || why == EWOULDBLOCK))
-        fail_silent(dir, err);
-    else
-        gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
+    if (got == 0 || why != 0) gw_fail(err, GW_E_PEER, "the peer hung up before it had answered");
     return NULL;
 }
 
 /* Sends the request once. *unheard is set where the peer hung up without having read it. */
-static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *err) {
+static char *ask_once(const char *dir, const char *line, const gw_control_wait *wait, bool *unheard,
+                      gw_err *err) {
     *unheard = false;
-    int fd = connect_to(dir, err);
+    int fd = connect_to(dir, wait, err);
     if (fd < 0) return NULL;
     set_timeout(fd, ANSWER_TIMEOUT_S);
     char *answer = NULL;
     if (send_all(fd, line, strlen(line))) {
-        answer = read_answer(fd, dir, unheard, err);
+        answer = read_answer(fd, dir, wait, unheard, err);
     } else {
         *unheard = errno == EPIPE;
         gw_fail_errno(err, errno, "%s/%s: send", dir, socket_name);
@@ -434,17 +475,32 @@ static char *ask_once(const char *dir, const char *line, bool *unheard, gw_err *
 /* The peer hangs up on a client that sends nothing for CLIENT_TIMEOUT_S, which on a very busy machine may
  * be one that was about to send. The request is sent as one piece, so a request that was not read was not
  * obeyed either, and is sent again. */
-char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
+char *gw_control_ask_patiently(const char *dir, const char *request, const gw_control_wait *wait,
+                               gw_err *err) {
     char *line;
     bool unheard;
     if (asprintf(&line, "%s\n", request) < 0) {
         gw_fail(err, GW_E_NOMEM, "out of memory");
         return NULL;
     }
-    char *answer = ask_once(dir, line, &unheard, err);
-    if (unheard) answer = ask_once(dir, line, &unheard, err);
+    char *answer = ask_once(dir, line, wait, &unheard, err);
+    if (unheard) answer = ask_once(dir, line, wait, &unheard, err);
     free(line);
     return answer;
+}
+
+static bool say_that_it_waits(void *context, uint32_t waited_ms) {
+    bool *said = context;
+    if (*said || waited_ms < PATIENCE_MS) return true;
+    *said = true;
+    fprintf(stderr, "the peer has not answered yet: waiting for up to %d s\n", ANSWER_TIMEOUT_S);
+    return true;
+}
+
+char *gw_control_ask(const char *dir, const char *request, gw_err *err) {
+    bool said = false;
+    const gw_control_wait wait = {.waits = say_that_it_waits, .context = &said};
+    return gw_control_ask_patiently(dir, request, &wait, err);
 }
 
 /* Reads the line of the answer, and not what may follow it. */
@@ -468,7 +524,7 @@ static bool read_ok(int fd, const char *dir, gw_err *err) {
 
 int gw_control_connect(const char *dir, gw_err *err) {
     static const char line[] = "read\n";
-    int fd = connect_to(dir, err);
+    int fd = connect_to(dir, NULL, err);
     if (fd < 0) return -1;
     set_timeout(fd, ANSWER_TIMEOUT_S);
     bool good =

@@ -35,6 +35,16 @@ void gw_control_close(gw_control *control, const char *outcome, const char *text
  * caller frees. Fails with GW_E_NOTFOUND when no peer runs there, GW_E_PEER when the peer has no socket
  * yet or no longer, and GW_E_TIMEOUT when it does not answer for some seconds. */
 char *gw_control_ask(const char *dir, const char *request, gw_err *err);
+/* How a client waits. `waits` is called some twenty times a second while there is no answer, with the time since the
+ * peer was asked or was last heard; false gives up, and the request fails with GW_E_TIMEOUT. */
+typedef struct gw_control_wait {
+    bool (*waits)(void *context, uint32_t waited_ms);
+    void *context;
+} gw_control_wait;
+/* The same for a client that has something else to do while it waits. gw_control_ask tells people on stderr that it
+ * waits; this function writes nothing. */
+char *gw_control_ask_patiently(const char *dir, const char *request, const gw_control_wait *wait,
+                               gw_err *err);
 /* Begins to wait for the end of the peer that runs in `dir`. Returns a connection, which the caller closes, or
  * -1 where no peer answers. */
 int gw_control_await_end(const char *dir);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_ESCAPE = 27, CTRL_C = 3, POINTS = 1000, LINES_KEPT = 500, KEYS_MS = 100 };
+enum { KEY_ESCAPE = 27, CTRL_C = 3, CTRL_L = 12, POINTS = 1000, LINES_KEPT = 500, KEYS_MS = 100 };
 
 /* The answers of the peer. */
 typedef struct answers {
@@ -23,8 +23,15 @@ typedef struct answers {
     char trouble[sizeof((gw_err *)NULL)->text];
 } answers;
 
-static json_t *ask(const char *dir, const char *request, gw_err *err) {
-    char *text = gw_control_ask(dir, request, err);
+/* How the peer is asked. */
+typedef struct source {
+    const char *dir;
+    const gw_control_wait *wait; /* NULL: people are told on stderr that they wait */
+} source;
+
+static json_t *ask(const source *from, const char *request, gw_err *err) {
+    char *text = from->wait != NULL ? gw_control_ask_patiently(from->dir, request, from->wait, err)
+                                    : gw_control_ask(from->dir, request, err);
     if (text == NULL) return NULL;
     json_t *answer = json_loads(text, 0, NULL);
     free(text);
@@ -36,21 +43,21 @@ static json_t *ask(const char *dir, const char *request, gw_err *err) {
 }
 
 /* Takes a newer answer in place of one; without one the old stays. */
-static bool renew(const char *dir, const char *request, json_t **place, gw_err *err) {
-    json_t *answer = ask(dir, request, err);
+static bool renew(const source *from, const char *request, json_t **place, gw_err *err) {
+    json_t *answer = ask(from, request, err);
     if (answer == NULL) return false;
     json_decref(*place);
     *place = answer;
     return true;
 }
 
-static bool renew_all(answers *a, const char *dir, const gw_top_frame *frame, gw_err *err) {
+static bool renew_all(answers *a, const source *from, const gw_top_frame *frame, gw_err *err) {
     char series[64 + GW_TOP_SERIES];
     snprintf(series, sizeof series, "series %d%s%s", POINTS, frame->curve[0] != '\0' ? " " : "",
              frame->curve);
-    return renew(dir, "status", &a->status, err) && renew(dir, "peers", &a->peers, err) &&
-           renew(dir, series, &a->series, err) && renew(dir, "log 0", &a->log, err) &&
-           renew(dir, "events 0", &a->events, err);
+    return renew(from, "status", &a->status, err) && renew(from, "peers", &a->peers, err) &&
+           renew(from, series, &a->series, err) && renew(from, "log 0", &a->log, err) &&
+           renew(from, "events 0", &a->events, err);
 }
 
 static void free_all(answers *a) {
@@ -204,6 +211,9 @@ static bool obey(gw_top_frame *frame, int key, bool *again) {
     case KEY_END:
         frame->scroll = 0;
         break;
+    case CTRL_L: /* All is drawn anew: another program may have written to the terminal. */
+        clearok(curscr, TRUE);
+        break;
     default:
         break;
     }
@@ -240,29 +250,59 @@ static bool open_terminal(gw_err *err) {
     return true;
 }
 
+/* The picture while it is shown. */
+typedef struct view {
+    answers answers;
+    gw_top_frame frame;
+    bool again; /* the answers must be asked for anew */
+    bool goes_on;
+    uint32_t waited_s; /* for an answer, as the picture shows it */
+} view;
+
+/* Obeys the keys while the peer takes its time, and shows for how long it does. */
+static bool goes_on_while_waiting(void *context, uint32_t waited_ms) {
+    view *v = context;
+    timeout(0);
+    int key = getch();
+    timeout(KEYS_MS);
+    if (key != ERR) v->goes_on = obey(&v->frame, key, &v->again);
+    uint32_t waited_s = waited_ms / 1000;
+    bool shows = waited_s > 0 && waited_s != v->waited_s;
+    if (shows)
+        snprintf(v->answers.trouble, sizeof v->answers.trouble,
+                 "the peer has not answered for %" PRIu32 " s; this is what it told before", waited_s);
+    v->waited_s = waited_s;
+    if (shows || key != ERR) v->goes_on = draw(&v->frame, &v->answers) && v->goes_on;
+    return v->goes_on && !asked_to_end;
+}
+
 bool gw_screen_run(const char *dir, int every_ms, gw_err *err) {
-    answers a = {0};
+    view v = {.frame = {.dir = dir}, .goes_on = true};
+    const gw_control_wait wait = {.waits = goes_on_while_waiting, .context = &v};
+    source from = {.dir = dir};
     setlocale(LC_CTYPE, "");
-    gw_top_frame frame = {.dir = dir, .ascii = !speaks_utf8()};
-    if (!renew_all(&a, dir, &frame, err) || !open_terminal(err)) {
-        free_all(&a);
+    v.frame.ascii = !speaks_utf8();
+    if (!renew_all(&v.answers, &from, &v.frame, err) || !open_terminal(err)) {
+        free_all(&v.answers);
         return false;
     }
+    from.wait = &wait; /* From here on nothing is written beside the picture. */
     uint64_t asked_ns = gw_now_ns();
-    bool goes_on = true;
-    while (goes_on && !asked_to_end) {
-        bool again = gw_now_ns() - asked_ns >= (uint64_t)every_ms * 1000000;
-        if (!draw(&frame, &a)) break;
+    while (v.goes_on && !asked_to_end) {
+        v.again |= gw_now_ns() - asked_ns >= (uint64_t)every_ms * 1000000;
+        if (!draw(&v.frame, &v.answers)) break;
         int key = getch();
-        if (key != ERR) goes_on = obey(&frame, key, &again);
-        if (!again || !goes_on) continue;
-        gw_err why;
-        a.trouble[0] = '\0';
-        if (!renew_all(&a, dir, &frame, &why)) snprintf(a.trouble, sizeof a.trouble, "%s", why.text);
+        if (key != ERR) v.goes_on = obey(&v.frame, key, &v.again);
+        if (!v.again || !v.goes_on) continue;
+        gw_err why = {.text = ""};
+        v.again = false;
+        v.waited_s = 0;
+        renew_all(&v.answers, &from, &v.frame, &why);
+        snprintf(v.answers.trouble, sizeof v.answers.trouble, "%s", why.text);
         asked_ns = gw_now_ns();
     }
     endwin();
-    free_all(&a);
+    free_all(&v.answers);
     return true;
 }
 
@@ -271,7 +311,8 @@ bool gw_screen_print(const char *dir, int rows, int cols, gw_err *err) {
     gw_canvas canvas;
     setlocale(LC_CTYPE, "");
     gw_top_frame frame = {.dir = dir, .ascii = !speaks_utf8()};
-    bool good = renew_all(&a, dir, &frame, err);
+    const source from = {.dir = dir};
+    bool good = renew_all(&a, &from, &frame, err);
     if (good && !gw_canvas_make(&canvas, rows, cols)) good = gw_fail(err, GW_E_NOMEM, "out of memory");
     if (good) {
         char text[4 * 1000 + 1];
