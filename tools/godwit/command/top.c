@@ -9,9 +9,10 @@
 #include <argp.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-enum { KEY_EVERY = 'n', KEY_ONCE = 256, ROWS = 40, COLS_MOST = 1000 };
+enum { KEY_EVERY = 'n', KEY_ONCE = 256, ROWS = 40, COLS_LEAST = 40, COLS_USUAL = 80, COLS_MOST = 1000 };
 
 typedef struct arguments {
     const char *dir;
@@ -54,6 +55,17 @@ static error_t parse_top(int key, char *arg, struct argp_state *state) {
 
 static const struct argp top_argp = {.options = top_options, .parser = parse_top, .doc = top_doc};
 
+/* The width of the terminal; of a pipe or a file that of COLUMNS, or 80. */
+static int width_of_picture(void) {
+    uint64_t columns = gw_terminal_width();
+    const char *given = getenv("COLUMNS");
+    if (isatty(STDOUT_FILENO) != 1) {
+        columns = COLS_USUAL;
+        if (given != NULL) gw_number_read(given, COLS_LEAST, COLS_MOST, &columns);
+    }
+    return columns < COLS_MOST ? (int)columns : COLS_MOST;
+}
+
 int gw_top_main(int argc, char **argv) {
     arguments a = {.dir = GW_DEFAULT_DIR, .every_ms = 1000};
     gw_err err;
@@ -64,8 +76,7 @@ int gw_top_main(int argc, char **argv) {
                             "status' is for programs");
         return 2;
     }
-    size_t width = isatty(STDOUT_FILENO) == 1 ? gw_terminal_width() : 100;
-    bool good = a.once ? gw_screen_print(a.dir, ROWS, width < COLS_MOST ? (int)width : COLS_MOST, &err)
+    bool good = a.once ? gw_screen_print(a.dir, ROWS, width_of_picture(), &err)
                        : gw_screen_run(a.dir, (int)a.every_ms, &err);
     return good ? 0 : gw_command_fail("godwit top", &err);
 }

@@ -56,6 +56,83 @@ int gw_canvas_print(gw_canvas *canvas, int row, int col, int end, gw_style style
     return gw_canvas_put(canvas, row, col, end, style, text);
 }
 
+/* The bytes of the first `most` columns of a text. */
+static size_t bytes_of(const char *text, int most) {
+    size_t bytes = 0;
+    for (int n = 0; n < most && text[bytes] != '\0'; n++) {
+        utf8proc_int32_t code;
+        utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *)text + bytes, -1, &code);
+        bytes += length > 0 ? (size_t)length : 1;
+    }
+    return bytes;
+}
+
+/* The columns that so many bytes of a text take. */
+static int width_of(const char *text, size_t bytes) {
+    int width = 0;
+    for (size_t at = 0; at < bytes; width++) at += bytes_of(text + at, 1);
+    return width;
+}
+
+int gw_canvas_width(const char *text) {
+    return width_of(text, strlen(text));
+}
+
+const char *gw_canvas_after(const char *text, int columns) {
+    return text + bytes_of(text, columns);
+}
+
+int gw_canvas_fit(gw_canvas *canvas, int row, int col, int end, gw_style style, const char *text,
+                  bool ascii) {
+    const char *mark = ascii ? "..." : "\u2026";
+    if (end > canvas->cols) end = canvas->cols;
+    int room = end - col, shown = room - gw_canvas_width(mark);
+    if (gw_canvas_width(text) <= room || shown < 1) return gw_canvas_put(canvas, row, col, end, style, text);
+    gw_canvas_put(canvas, row, col, col + shown, style, text);
+    return gw_canvas_put(canvas, row, col + shown, end, style, mark);
+}
+
+/* The bytes of a text that go into a row of `width` columns: up to the last space there, unless that is in the first
+ * half of the row, or all. */
+static size_t piece_of(const char *text, int width) {
+    size_t bytes = bytes_of(text, width);
+    if (text[bytes] == '\0') return bytes;
+    for (size_t at = bytes + 1; at > bytes / 2; at--)
+        if (text[at - 1] == ' ') return at - 1;
+    return bytes;
+}
+
+/* With rows 0 the text is only measured. */
+static int wrap(gw_canvas *canvas, int cols, int row, int col, int indent, int rows, gw_style style,
+                const char *text, bool ascii) {
+    int used = 0;
+    if (indent >= cols || indent < 0) indent = 0;
+    do {
+        int from = used == 0 ? col : indent;
+        size_t bytes = piece_of(text, cols - from > 1 ? cols - from : 1);
+        bool last = rows > 0 && used + 1 == rows;
+        int width = width_of(text, bytes);
+        if (last)
+            gw_canvas_fit(canvas, row + used, from, cols, style, text, ascii);
+        else if (rows > 0)
+            gw_canvas_put(canvas, row + used, from, from + width, style, text);
+        used++;
+        text += bytes;
+        while (*text == ' ') text++;
+        if (last) break;
+    } while (*text != '\0');
+    return used;
+}
+
+int gw_canvas_wrap(gw_canvas *canvas, int row, int col, int indent, int rows, gw_style style,
+                   const char *text, bool ascii) {
+    return wrap(canvas, canvas->cols, row, col, indent, rows > 0 ? rows : 1, style, text, ascii);
+}
+
+int gw_canvas_rows(int cols, int col, int indent, const char *text) {
+    return wrap(NULL, cols, 0, col, indent, 0, GW_STYLE_PLAIN, text, false);
+}
+
 void gw_canvas_style(gw_canvas *canvas, int row, gw_style style) {
     for (int col = 0; row >= 0 && row < canvas->rows && col < canvas->cols; col++)
         cell_at(canvas, row, col)->style = (uint8_t)style;

@@ -1,4 +1,5 @@
-/* A screen of characters in memory, of which each takes one column. What does not fit is cut off. One thread. */
+/* A screen of characters in memory, of which each takes one column. What does not fit is cut off, or ends with an
+ * ellipsis. One thread. */
 #ifndef GODWIT_TOOLS_GODWIT_TOP_CANVAS_H
 #define GODWIT_TOOLS_GODWIT_TOP_CANVAS_H
 
@@ -36,6 +37,20 @@ void gw_canvas_free(gw_canvas *canvas);
 int gw_canvas_put(gw_canvas *canvas, int row, int col, int end, gw_style style, const char *text);
 int gw_canvas_print(gw_canvas *canvas, int row, int col, int end, gw_style style, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* The columns that a text takes. */
+int gw_canvas_width(const char *text);
+/* What follows the first `columns` columns of a text. */
+const char *gw_canvas_after(const char *text, int columns);
+/* Writes a text as gw_canvas_put does; where it does not fit, its end is replaced by an ellipsis, of one character or,
+ * with `ascii`, of three points. */
+int gw_canvas_fit(gw_canvas *canvas, int row, int col, int end, gw_style style, const char *text, bool ascii);
+/* Writes a text into as many rows as it takes, and at most `rows` (1 or more), of which the last one is cut as by
+ * gw_canvas_fit. It begins in column `col` and goes on in column `indent`, and is broken between words where it can be.
+ * Returns the number of rows. */
+int gw_canvas_wrap(gw_canvas *canvas, int row, int col, int indent, int rows, gw_style style,
+                   const char *text, bool ascii);
+/* The number of rows that gw_canvas_wrap would take on a screen of so many columns, if it had them. */
+int gw_canvas_rows(int cols, int col, int indent, const char *text);
 /* Fills a row with a style, without changing its characters. */
 void gw_canvas_style(gw_canvas *canvas, int row, gw_style style);
 

@@ -3,79 +3,15 @@
 #include "core/base/assert.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/key_values.h"
+#include "tools/godwit/top/account.h"
+#include "tools/godwit/top/values.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { LEAST_ROWS = 10, LEAST_COLS = 40, PEERS_MOST = 4096, COLUMNS_MOST = 1024 };
-
-/* Members of objects. */
-
-static const char *text_of(const json_t *object, const char *key) {
-    const char *text = json_string_value(json_object_get(object, key));
-    return text != NULL ? text : "";
-}
-
-/* NAN where there is no number. */
-static double number_of(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static bool flag_of(const json_t *object, const char *key) {
-    return json_is_true(json_object_get(object, key));
-}
-
-/* Numbers in words. */
-
-/* "-", "7", "412", "18.3k", "2.04M". */
-static const char *count_text(double value, char text[24]) {
-    static const struct {
-        double from;
-        const char *unit;
-    } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e4, "k"}};
-    if (!isfinite(value)) return strcpy(text, "-");
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (value < units[i].from) continue;
-        double scaled = value / (units[i].from == 1e4 ? 1e3 : units[i].from);
-        snprintf(text, 24, "%.*f%s", scaled < 10 ? 2 : scaled < 100 ? 1 : 0, scaled, units[i].unit);
-        return text;
-    }
-    snprintf(text, 24, value < 100 && value != floor(value) ? "%.1f" : "%.0f", value);
-    return text;
-}
-
-static const char *bytes_text(double value, char text[24]) {
-    if (!isfinite(value)) return strcpy(text, "-");
-    double mib = value / 1048576;
-    snprintf(text, 24, mib < 1024 ? "%.0fM" : "%.1fG", mib < 1024 ? mib : mib / 1024);
-    return text;
-}
-
-static const char *duration_text(double seconds, char text[24]) {
-    if (!isfinite(seconds) || seconds < 0 || seconds > 1e10) return strcpy(text, "-");
-    if (seconds < 60)
-        snprintf(text, 24, "%.0f s", seconds);
-    else if (seconds < 3600)
-        snprintf(text, 24, "%.0f min", seconds / 60);
-    else if (seconds < 86400)
-        snprintf(text, 24, "%d h %02d min", (int)(seconds / 3600), (int)(seconds / 60) % 60);
-    else
-        snprintf(text, 24, "%.1f days", seconds / 86400);
-    return text;
-}
-
-static const char *clock_text(double time_s, char text[24]) {
-    time_t seconds = isfinite(time_s) && time_s > 0 && time_s < 1e11 ? (time_t)time_s : 0;
-    struct tm local;
-    if (seconds == 0 || localtime_r(&seconds, &local) == NULL || strftime(text, 24, "%H:%M:%S", &local) == 0)
-        strcpy(text, "--:--:--");
-    return text;
-}
 
 /* The first lines. */
 
@@ -88,40 +24,65 @@ static void draw_bar(gw_canvas *canvas, int row, int col, int width, double part
     gw_canvas_put(canvas, row, col + 1 + width, canvas->cols, GW_STYLE_PLAIN, "]");
 }
 
+/* The parts of the line about steps. */
+enum { DONE, BAR, PERCENT, LEFT, MS, SHARDS_A_S, TOKENS, PARTS, BAR_COLS = 16 };
+
+/* Writes the line about steps; a narrow screen gives up the bar first, and then what can be read elsewhere. */
+static void draw_steps(const json_t *s, gw_canvas *canvas) {
+    static const int given_up_first[] = {BAR, TOKENS, SHARDS_A_S, MS, PERCENT};
+    char part[PARTS][60] = {"", "", "", "", "", "", ""}, number[GW_TOP_VALUE];
+    double done = gw_top_number(s, "step"), all = gw_top_number(s, "steps"), ms = gw_top_number(s, "step_ms");
+    double tokens = gw_top_number(s, "tokens_per_s");
+    bool ends = isfinite(all) && all > 0;
+    snprintf(part[DONE], sizeof part[0], isfinite(done) ? "step %.0f" : "step -", done);
+    size_t used = strlen(part[DONE]);
+    if (ends) {
+        snprintf(part[DONE] + used, sizeof part[0] - used, "/%.0f", all);
+        snprintf(part[BAR], sizeof part[0], "%*s", BAR_COLS + 2, "");
+        snprintf(part[PERCENT], sizeof part[0], "%.1f %%", 100 * done / all);
+        snprintf(part[LEFT], sizeof part[0], "%s left", gw_top_duration((all - done) * ms / 1000, number));
+    }
+    snprintf(part[MS], sizeof part[0], "%.3g ms/step", ms);
+    snprintf(part[SHARDS_A_S], sizeof part[0], "%s shards/s",
+             gw_top_count(gw_top_number(s, "shards_per_s"), number));
+    if (isfinite(tokens)) snprintf(part[TOKENS], sizeof part[0], "%s tok/s", gw_top_count(tokens, number));
+    int width = -2, col = 0;
+    for (int i = 0; i < PARTS; i++) width += part[i][0] != '\0' ? 2 + gw_canvas_width(part[i]) : 0;
+    for (size_t i = 0; i < sizeof given_up_first / sizeof given_up_first[0] && width > canvas->cols; i++) {
+        char *given_up = part[given_up_first[i]];
+        width -= given_up[0] != '\0' ? 2 + gw_canvas_width(given_up) : 0;
+        given_up[0] = '\0';
+    }
+    for (int i = 0; i < PARTS; i++) {
+        if (part[i][0] == '\0') continue;
+        if (i == BAR)
+            draw_bar(canvas, 2, col, BAR_COLS, done / all);
+        else
+            gw_canvas_put(canvas, 2, col, canvas->cols, GW_STYLE_PLAIN, part[i]);
+        col += gw_canvas_width(part[i]) + 2;
+    }
+}
+
 static void draw_head(const gw_top_frame *f, gw_canvas *canvas) {
     const json_t *s = f->status;
-    char step[24], steps[24], speed[24], left[24], shards[24], tokens[40] = "", report[200], brief[200];
-    double done = number_of(s, "step"), all = number_of(s, "steps"), ms = number_of(s, "step_ms");
+    char report[200], brief[200], text[700];
+    const char *leader = gw_top_text(s, gw_top_text(s, "leader_name")[0] != '\0' ? "leader_name" : "leader");
     int cols = canvas->cols;
-    int col = gw_canvas_print(canvas, 0, 0, cols, GW_STYLE_BOLD, "godwit %s", text_of(s, "job"));
-    col = gw_canvas_print(
-        canvas, 0, col, cols, GW_STYLE_PLAIN, "  job %.8s  view %.0f: %.0f member%s, leader %s",
-        text_of(s, "job_id"), number_of(s, "view_number"), number_of(s, "members"),
-        number_of(s, "members") == 1 ? "" : "s",
-        text_of(s, "leader_name")[0] != '\0' ? text_of(s, "leader_name") : text_of(s, "leader"));
-    gw_style state = flag_of(s, "healthy") ? GW_STYLE_GOOD : GW_STYLE_WARN;
+    int col = gw_canvas_print(canvas, 0, 0, cols, GW_STYLE_BOLD, "godwit %s", gw_top_text(s, "job"));
+    snprintf(text, sizeof text, "  job %.8s  view %.0f: %.0f member%s, leader %.200s",
+             gw_top_text(s, "job_id"), gw_top_number(s, "view_number"), gw_top_number(s, "members"),
+             gw_top_number(s, "members") == 1 ? "" : "s", leader);
+    gw_canvas_fit(canvas, 0, col, cols, GW_STYLE_PLAIN, text, f->ascii);
+    gw_style state = gw_top_flag(s, "healthy") ? GW_STYLE_GOOD : GW_STYLE_WARN;
     gw_json_report_text(json_object_get(s, "report"), report, sizeof report);
     gw_key_values_brief(report, brief, sizeof brief);
     if (f->trouble != NULL)
-        gw_canvas_print(canvas, 1, 0, cols, GW_STYLE_BAD, "! %s", f->trouble);
+        snprintf(text, sizeof text, "! %s", f->trouble);
     else
-        gw_canvas_print(canvas, 1, 0, cols, state, "%s %s%s%s", flag_of(s, "healthy") ? "+" : "!",
-                        text_of(s, "phase"), brief[0] != '\0' ? "; " : "", brief);
-    bool ends = isfinite(all) && all > 0;
-    col = gw_canvas_print(canvas, 2, 0, cols, GW_STYLE_PLAIN, "step %s%s%s ",
-                          isfinite(done) ? (snprintf(step, sizeof step, "%.0f", done), step) : "-",
-                          ends ? "/" : "", ends ? (snprintf(steps, sizeof steps, "%.0f", all), steps) : "");
-    if (ends && cols >= 70) {
-        draw_bar(canvas, 2, col, 16, done / all);
-        col = gw_canvas_print(canvas, 2, col + 19, cols, GW_STYLE_PLAIN, "%.1f %% ", 100 * done / all);
-    }
-    if (isfinite(number_of(s, "tokens_per_s")))
-        snprintf(tokens, sizeof tokens, "  %s tok/s", count_text(number_of(s, "tokens_per_s"), speed));
-    if (ends)
-        col = gw_canvas_print(canvas, 2, col, cols, GW_STYLE_PLAIN, " %s left ",
-                              duration_text((all - done) * ms / 1000, left));
-    gw_canvas_print(canvas, 2, col, cols, GW_STYLE_PLAIN, " %.3g ms/step  %s shards/s%s", ms,
-                    count_text(number_of(s, "shards_per_s"), shards), tokens);
+        snprintf(text, sizeof text, "%s %.400s%s%s", gw_top_flag(s, "healthy") ? "+" : "!",
+                 gw_top_text(s, "phase"), brief[0] != '\0' ? "; " : "", brief);
+    gw_canvas_fit(canvas, 1, 0, cols, f->trouble != NULL ? GW_STYLE_BAD : state, text, f->ascii);
+    draw_steps(s, canvas);
 }
 
 /* The curve. */
@@ -193,6 +154,12 @@ static bool read_columns(const gw_top_frame *f, uint32_t count, columns *c) {
     return isfinite(c->least);
 }
 
+/* Writes the keys of a part of the screen behind its title, where there is room. */
+static void put_hint(gw_canvas *canvas, int row, int col, const char *hint) {
+    if (col + gw_canvas_width(hint) <= canvas->cols)
+        gw_canvas_put(canvas, row, col, canvas->cols, GW_STYLE_PLAIN, hint);
+}
+
 static void draw_curve(const gw_top_frame *f, gw_canvas *canvas, int row, int height) {
     enum { LABEL = 11 };
     columns *c = malloc(sizeof *c);
@@ -206,9 +173,9 @@ static void draw_curve(const gw_top_frame *f, gw_canvas *canvas, int row, int he
         return;
     }
     int col = gw_canvas_print(canvas, row, 0, cols, GW_STYLE_TITLE, "%s", f->curve);
-    gw_canvas_print(canvas, row, col, cols, GW_STYLE_PLAIN,
-                    " = %.5g, steps %.0f to %.0f%s   ([ ] other, g scale)", c->last, c->first_step,
-                    c->last_step, f->logarithmic ? ", logarithmic" : "");
+    col = gw_canvas_print(canvas, row, col, cols, GW_STYLE_PLAIN, " = %.5g, steps %.0f to %.0f%s", c->last,
+                          c->first_step, c->last_step, f->logarithmic ? ", logarithmic" : "");
+    put_hint(canvas, row, col, "   ([ ] other, g scale)");
     for (int i = 0; i < 2; i++) {
         double value = i == 0 ? c->most : c->least;
         snprintf(text, sizeof text, "%*.*g", LABEL - 1, 5, f->logarithmic ? pow(10, value) : value);
@@ -226,19 +193,20 @@ typedef struct line {
 } line;
 
 static double key_of(const line *one, gw_top_sort sort) {
+    bool gone = gw_top_is_gone(one->peer);
     switch (sort) {
     case GW_TOP_BY_SPEED:
-        return number_of(one->peer, "shards_per_s");
+        return gone ? (double)NAN : gw_top_number(one->peer, "shards_per_s");
     case GW_TOP_BY_SHARDS:
-        return number_of(one->card, "shards");
+        return gw_top_number(one->card, "shards");
     case GW_TOP_BY_STOLEN:
-        return number_of(one->card, "shards_stolen");
+        return gw_top_number(one->card, "shards_stolen");
     case GW_TOP_BY_MEMORY:
-        return number_of(one->card, "rss_bytes");
+        return gone ? (double)NAN : gw_top_number(one->card, "rss_bytes");
     case GW_TOP_BY_GPU:
-        return number_of(one->card, "gpu_utilization");
+        return gone ? (double)NAN : gw_top_number(one->card, "gpu_utilization");
     case GW_TOP_BY_WATTS:
-        return number_of(one->card, "watts");
+        return gone ? (double)NAN : gw_top_number(one->card, "watts");
     case GW_TOP_BY_NAME:
     case GW_TOP_SORTS:
         break;
@@ -252,8 +220,8 @@ static bool is_before(const line *a, const line *b, gw_top_sort sort) {
     if (!isfinite(x)) x = -1;
     if (!isfinite(y)) y = -1;
     if (x > y || x < y) return x > y;
-    int order = strcmp(text_of(a->peer, "name"), text_of(b->peer, "name"));
-    return order != 0 ? order < 0 : strcmp(text_of(a->peer, "id"), text_of(b->peer, "id")) < 0;
+    int order = strcmp(gw_top_text(a->peer, "name"), gw_top_text(b->peer, "name"));
+    return order != 0 ? order < 0 : strcmp(gw_top_text(a->peer, "id"), gw_top_text(b->peer, "id")) < 0;
 }
 
 /* The peers in order, which the caller frees. */
@@ -296,59 +264,67 @@ static const column table[TABLE] = {
 /* Columns in the order in which a narrow screen gives them up. */
 static const int given_up[] = {LOST, SAVED, HEAT, STEP, RUNS, WATTS, PATH, GPU, MEMORY, STOLEN, SHARDS};
 
-static void cell_text(const line *one, int which, char text[24]) {
+/* What a peer does or uses now is not known where it is gone. */
+static void cell_text(const line *one, int which, char text[GW_TOP_VALUE]) {
     const json_t *p = one->peer, *c = one->card;
     double value;
+    bool of_now =
+        which == SPEED || which == RUNS || which == MEMORY || which == GPU || which == HEAT || which == WATTS;
+    if (of_now && gw_top_is_gone(p)) {
+        memcpy(text, "-", sizeof "-");
+        return;
+    }
     switch (which) {
     case STATE:
-        snprintf(text, 24, "%s",
-                 flag_of(p, "leader")   ? "leads"
-                 : flag_of(p, "member") ? "member"
-                                        : text_of(p, "state"));
-        if (strcmp(text_of(p, "state"), "alive") != 0) snprintf(text, 24, "%s", text_of(p, "state"));
+        snprintf(text, GW_TOP_VALUE, "%s",
+                 gw_top_flag(p, "leader")   ? "leads"
+                 : gw_top_flag(p, "member") ? "member"
+                                            : gw_top_text(p, "state"));
+        if (strcmp(gw_top_text(p, "state"), "alive") != 0)
+            snprintf(text, GW_TOP_VALUE, "%s", gw_top_text(p, "state"));
         break;
     case PATH:
-        snprintf(text, 24, "%s",
-                 flag_of(p, "self")              ? "here"
-                 : text_of(p, "path")[0] != '\0' ? text_of(p, "path")
-                                                 : "-");
+        snprintf(text, GW_TOP_VALUE, "%s",
+                 gw_top_flag(p, "self")              ? "here"
+                 : gw_top_text(p, "path")[0] != '\0' ? gw_top_text(p, "path")
+                                                     : "-");
         break;
     case STEP:
-        count_text(number_of(p, "step"), text);
+        gw_top_count(gw_top_number(p, "step"), text);
         break;
     case SPEED:
-        count_text(number_of(p, "shards_per_s"), text);
+        gw_top_count(gw_top_number(p, "shards_per_s"), text);
         break;
     case SHARDS:
-        count_text(number_of(c, "shards"), text);
+        gw_top_count(gw_top_number(c, "shards"), text);
         break;
     case STOLEN:
-        count_text(number_of(c, "shards_stolen"), text);
+        gw_top_count(gw_top_number(c, "shards_stolen"), text);
         break;
     case LOST:
-        count_text(number_of(c, "shards_lost"), text);
+        gw_top_count(gw_top_number(c, "shards_lost"), text);
         break;
     case RUNS:
-        count_text(number_of(c, "shards_in_flight"), text);
+        gw_top_count(gw_top_number(c, "shards_in_flight"), text);
         break;
     case MEMORY:
-        bytes_text(number_of(c, "rss_bytes"), text);
+        gw_top_bytes(gw_top_number(c, "rss_bytes"), text);
         break;
     case GPU:
-        value = number_of(c, "gpu_utilization");
-        strcpy(text, "-");
-        if (isfinite(value)) snprintf(text, 24, "%.0f%%", 100 * value);
+        value = gw_top_number(c, "gpu_utilization");
+        memcpy(text, "-", sizeof "-");
+        if (isfinite(value)) snprintf(text, GW_TOP_VALUE, "%.0f%%", 100 * value);
         break;
     case HEAT:
-        value = number_of(c, "gpu_temperature_c");
-        strcpy(text, "-");
-        if (isfinite(value)) snprintf(text, 24, "%.0fC", value);
+        value = gw_top_number(c, "gpu_temperature_c");
+        memcpy(text, "-", sizeof "-");
+        if (isfinite(value)) snprintf(text, GW_TOP_VALUE, "%.0fC", value);
         break;
     case WATTS:
-        count_text(number_of(c, "watts"), text);
+        gw_top_count(gw_top_number(c, "watts"), text);
         break;
     default:
-        count_text(number_of(p, "checkpoint_step"), text);
+        gw_top_count(gw_top_number(p, "checkpoint_step"), text);
         break;
     }
 }
@@ -367,19 +343,19 @@ static void choose_columns(int cols, int name, bool shown[TABLE]) {
 }
 
 static gw_style style_of(const line *one) {
-    const char *state = text_of(one->peer, "state");
+    const char *state = gw_top_text(one->peer, "state");
     if (strcmp(state, "dead") == 0 || strcmp(state, "unreachable") == 0) return GW_STYLE_BAD;
     if (strcmp(state, "suspect") == 0) return GW_STYLE_WARN;
-    if (strcmp(state, "left") == 0 || !flag_of(one->peer, "member")) return GW_STYLE_DIM;
-    bool bad =
-        number_of(one->card, "gpus_bad") > 0 || json_is_false(json_object_get(one->card, "disk_writable"));
+    if (strcmp(state, "left") == 0 || !gw_top_flag(one->peer, "member")) return GW_STYLE_DIM;
+    bool bad = gw_top_number(one->card, "gpus_bad") > 0 ||
+               json_is_false(json_object_get(one->card, "disk_writable"));
     return bad ? GW_STYLE_WARN : GW_STYLE_PLAIN;
 }
 
 static void draw_peers(gw_top_frame *f, gw_canvas *canvas, int row, int height) {
     int count, name = canvas->cols < 60 ? 12 : 18, cols = canvas->cols;
     bool shown[TABLE];
-    char text[24];
+    char text[GW_TOP_VALUE];
     line *list = sorted_peers(f, &count);
     choose_columns(cols, name, shown);
     if (f->chosen >= count) f->chosen = count - 1;
@@ -397,9 +373,10 @@ static void draw_peers(gw_top_frame *f, gw_canvas *canvas, int row, int height) 
     for (int n = 0; n < height - 1 && first + n < count; n++) {
         const line *one = &list[first + n];
         int at_row = row + 1 + n;
-        const char *called = text_of(one->peer, "name");
+        const char *called = gw_top_text(one->peer, "name");
         gw_style style = style_of(one);
-        gw_canvas_put(canvas, at_row, 0, name, style, called[0] != '\0' ? called : text_of(one->peer, "id"));
+        gw_canvas_fit(canvas, at_row, 0, name, style,
+                      called[0] != '\0' ? called : gw_top_text(one->peer, "id"), f->ascii);
         for (int i = 0, col = name; i < TABLE; i++) {
             if (!shown[i]) continue;
             cell_text(one, i, text);
@@ -412,67 +389,31 @@ static void draw_peers(gw_top_frame *f, gw_canvas *canvas, int row, int height) 
     free(list);
 }
 
-/* Writes a value as people read it. Returns false for objects, which have no place in a line. */
-static bool value_text(const json_t *value, char *text, size_t size) {
-    if (json_is_string(value))
-        snprintf(text, size, "%s", json_string_value(value));
-    else if (json_is_integer(value))
-        snprintf(text, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(text, size, "%.6g", json_real_value(value));
-    else if (json_is_boolean(value))
-        snprintf(text, size, "%s", json_is_true(value) ? "yes" : "no");
-    else if (json_is_null(value))
-        snprintf(text, size, "-");
-    else
-        return false;
-    return true;
-}
-
 static void draw_peer(gw_top_frame *f, gw_canvas *canvas, int row, int height) {
-    enum { KEY_COLS = 23 };
-    int count, n = 0, cols = canvas->cols;
+    int count;
     line *list = sorted_peers(f, &count);
     if (f->chosen >= count) f->chosen = count - 1;
     if (f->chosen < 0) f->chosen = 0;
-    const char *key;
-    json_t *value;
-    char text[300];
-    const json_t *objects[2] = {NULL, NULL};
-    if (count > 0) {
-        objects[0] = list[f->chosen].peer;
-        objects[1] = list[f->chosen].card;
-        gw_canvas_print(canvas, row, 0, cols, GW_STYLE_TITLE, "peer %s   (up and down: others; Esc: back)",
-                        text_of(objects[0], "name"));
-    }
-    size_t all = json_object_size(objects[0]) + json_object_size(objects[1]);
-    int fits = height - 1, half = (int)all > fits ? cols / 2 : cols; /* two columns where one has no room */
-    for (int i = 0; i < 2; i++) {
-        json_object_foreach((json_t *)(uintptr_t)objects[i], key, value) {
-            if (!value_text(value, text, sizeof text) || n >= 2 * fits) continue;
-            int at_row = row + 1 + n % fits, left = n / fits * half;
-            n++;
-            gw_canvas_put(canvas, at_row, left, left + KEY_COLS - 1, GW_STYLE_DIM, key);
-            gw_canvas_put(canvas, at_row, left + KEY_COLS, left + half - 1, GW_STYLE_PLAIN, text);
-        }
-    }
+    if (count > 0) gw_top_account(f, list[f->chosen].peer, list[f->chosen].card, canvas, row, height);
     free(list);
 }
 
 /* Log and events. */
 
-static void draw_log_line(gw_canvas *canvas, int row, const json_t *one) {
-    char clock[24];
-    const char *level = text_of(one, "level");
+/* A line of the log or of the events, in its parts. */
+typedef struct entry {
+    char clock[GW_TOP_VALUE], tag[40], text[1000];
+    gw_style tag_style, style;
+} entry;
+
+static void read_log_line(const json_t *one, entry *e) {
+    const char *level = gw_top_text(one, "level");
     bool bad = strcmp(level, "error") == 0, warns = strcmp(level, "warn") == 0;
-    int col = gw_canvas_print(canvas, row, 0, canvas->cols, GW_STYLE_DIM, "%s ",
-                              clock_text(number_of(one, "time"), clock));
-    if (bad || warns) col = gw_canvas_print(canvas, row, col, canvas->cols, GW_STYLE_BOLD, "%s ", level);
-    gw_canvas_put(canvas, row, col, canvas->cols,
-                  bad     ? GW_STYLE_BAD
-                  : warns ? GW_STYLE_WARN
-                          : GW_STYLE_PLAIN,
-                  text_of(one, "text"));
+    gw_top_clock(gw_top_number(one, "time"), e->clock);
+    e->tag_style = GW_STYLE_BOLD;
+    e->style = bad ? GW_STYLE_BAD : warns ? GW_STYLE_WARN : GW_STYLE_PLAIN;
+    snprintf(e->tag, sizeof e->tag, "%s", bad || warns ? level : "");
+    snprintf(e->text, sizeof e->text, "%s", gw_top_text(one, "text"));
 }
 
 /* What is shown of an event, in this order; of others, all that has a place in a line. */
@@ -496,51 +437,76 @@ static const struct {
     {"done", {"outcome", "text", "steps", "state"}},
 };
 
-static int draw_value(gw_canvas *canvas, int row, int col, const char *key, const json_t *value) {
-    char text[200];
-    if (value == NULL || !value_text(value, text, sizeof text)) return col;
+static void add_value(entry *e, const char *key, const json_t *value) {
+    char text[400];
+    if (value == NULL || !gw_top_value(value, text, sizeof text)) return;
     bool bare = strcmp(key, "text") == 0;
-    return gw_canvas_print(canvas, row, col, canvas->cols, GW_STYLE_PLAIN, " %s%s%s", bare ? "" : key,
-                           bare ? "" : "=", text);
+    size_t used = strlen(e->text);
+    snprintf(e->text + used, sizeof e->text - used, "%s%s%s%s", used > 0 ? " " : "", bare ? "" : key,
+             bare ? "" : "=", text);
 }
 
-static void draw_event(gw_canvas *canvas, int row, const json_t *one) {
-    char clock[24];
-    const char *kind = text_of(one, "event"), *key;
+static void read_event(const json_t *one, entry *e) {
+    const char *kind = gw_top_text(one, "event"), *key;
     json_t *value;
-    int col = gw_canvas_print(canvas, row, 0, canvas->cols, GW_STYLE_DIM, "%s ",
-                              clock_text(number_of(one, "time"), clock));
     bool bad = strcmp(kind, "error") == 0 || strcmp(kind, "corruption") == 0;
-    col = gw_canvas_print(canvas, row, col, canvas->cols, bad ? GW_STYLE_BAD : GW_STYLE_BOLD, "%s", kind);
+    gw_top_clock(gw_top_number(one, "time"), e->clock);
+    e->tag_style = bad ? GW_STYLE_BAD : GW_STYLE_BOLD;
+    e->style = GW_STYLE_PLAIN;
+    snprintf(e->tag, sizeof e->tag, "%s", kind);
+    e->text[0] = '\0';
     for (size_t i = 0; i < sizeof shown_keys / sizeof shown_keys[0]; i++) {
         if (strcmp(shown_keys[i].kind, kind) != 0) continue;
         for (int k = 0; k < 8 && shown_keys[i].keys[k] != NULL; k++)
-            col = draw_value(canvas, row, col, shown_keys[i].keys[k],
-                             json_object_get(one, shown_keys[i].keys[k]));
+            add_value(e, shown_keys[i].keys[k], json_object_get(one, shown_keys[i].keys[k]));
         return;
     }
     json_object_foreach((json_t *)(uintptr_t)one, key, value) {
         if (strcmp(key, "event") != 0 && strcmp(key, "time") != 0 && strcmp(key, "number") != 0)
-            col = draw_value(canvas, row, col, key, value);
+            add_value(e, key, value);
     }
 }
 
+static void read_entry(const json_t *one, bool event, entry *e) {
+    if (event)
+        read_event(one, e);
+    else
+        read_log_line(one, e);
+}
+
+enum { CLOCK_COLS = 9 /* of a time and the blank behind it */ };
+
+static int tag_end(const entry *e) {
+    return CLOCK_COLS + (e->tag[0] != '\0' ? gw_canvas_width(e->tag) + 1 : 0);
+}
+
+/* Draws the newest lines that fit, the newest one last. Long ones take several rows: on the first screen two. */
 static void draw_lines(const gw_top_frame *f, gw_canvas *canvas, int row, int height, bool events) {
     const json_t *list = json_object_get(events ? f->events : f->log, events ? "events" : "lines");
-    size_t count = json_array_size(list),
-           back = f->mode == GW_TOP_ALL || f->scroll < 0 ? 0 : (size_t)f->scroll;
+    bool brief = f->mode == GW_TOP_ALL;
+    size_t count = json_array_size(list), back = brief || f->scroll < 0 ? 0 : (size_t)f->scroll;
+    entry e;
     if (height < 2) return;
     if (back > count) back = count;
     gw_canvas_print(canvas, row, 0, canvas->cols, GW_STYLE_TITLE, "%s%s", events ? "WHAT HAPPENED" : "LOG",
                     back > 0 ? "   (End: the newest)" : "");
-    size_t fits = (size_t)height - 1, end = count - back, first = end > fits ? end - fits : 0;
-    for (size_t i = first; i < end; i++) {
-        const json_t *one = json_array_get(list, i);
-        int at_row = row + 1 + (int)(i - first);
-        if (events)
-            draw_event(canvas, at_row, one);
-        else
-            draw_log_line(canvas, at_row, one);
+    int fits = height - 1, used = 0;
+    size_t end = count - back, first = end;
+    for (; first > 0 && used < fits; first--) {
+        read_entry(json_array_get(list, first - 1), events, &e);
+        int rows = gw_canvas_rows(canvas->cols, tag_end(&e), CLOCK_COLS, e.text);
+        if (brief && rows > 2) rows = 2;
+        if (used > 0 && used + rows > fits) break;
+        used += rows;
+    }
+    int at_row = row + 1, bottom = row + height;
+    for (size_t i = first; i < end && at_row < bottom; i++) {
+        read_entry(json_array_get(list, i), events, &e);
+        int most = brief ? 2 : fits, left = bottom - at_row;
+        gw_canvas_put(canvas, at_row, 0, CLOCK_COLS, GW_STYLE_DIM, e.clock);
+        gw_canvas_put(canvas, at_row, CLOCK_COLS, canvas->cols, e.tag_style, e.tag);
+        at_row += gw_canvas_wrap(canvas, at_row, tag_end(&e), CLOCK_COLS, most < left ? most : left, e.style,
+                                 e.text, f->ascii);
     }
     if (count == 0) gw_canvas_put(canvas, row + 1, 0, canvas->cols, GW_STYLE_DIM, "nothing yet");
 }
@@ -552,7 +518,7 @@ static void draw_help(gw_canvas *canvas, int row) {
         "s  S             sort by the next column, the one before; * marks it",
         "[  ]             another curve             g         linear or logarithmic",
         "l                the log                   e         what happened (the journal)",
-        "PgUp  PgDn  End  in the log and the events",
+        "PgUp  PgDn  End  in the log and the events         Ctrl-L    draw all anew",
         "",
         "STATE leads, member, or what the peer is instead; PATH how data go there;",
         "SHARD/S while it computes; STOLEN from others, LOST to others; RUN shards now;",
@@ -581,6 +547,24 @@ static void draw_all(gw_top_frame *f, gw_canvas *canvas, int row, int height) {
     draw_lines(f, canvas, row + curve + peers, log, false);
 }
 
+/* The keys, and the directory where there is room for some of it: its end tells more than its beginning. */
+static void draw_foot(const gw_top_frame *f, gw_canvas *canvas) {
+    enum { LEAST_DIR = 8 };
+    static const char keys[] = "q end  ? keys  Enter peer  s sort  [ ] curve  l log  e events";
+    static const char fewer[] = "q end  ? keys  Enter peer  l log";
+    int row = canvas->rows - 1, cols = canvas->cols - 1; /* the last place of a terminal stays empty */
+    bool wide = gw_canvas_width(keys) <= cols;
+    int col = gw_canvas_put(canvas, row, 0, cols, GW_STYLE_DIM, wide ? keys : fewer) + 2, room = cols - col;
+    int over = gw_canvas_width(f->dir) - room;
+    const char *dir = f->dir, *mark = f->ascii ? "..." : "\u2026";
+    if (over > 0) {
+        if (room < LEAST_DIR) return;
+        col = gw_canvas_put(canvas, row, col, cols, GW_STYLE_DIM, mark);
+        dir = gw_canvas_after(dir, over + gw_canvas_width(mark));
+    }
+    gw_canvas_put(canvas, row, col, cols, GW_STYLE_DIM, dir);
+}
+
 void gw_top_draw(gw_top_frame *f, gw_canvas *canvas) {
     int row = 3, height = canvas->rows - row - 1;
     if (canvas->rows < LEAST_ROWS || canvas->cols < LEAST_COLS) {
@@ -605,6 +589,5 @@ void gw_top_draw(gw_top_frame *f, gw_canvas *canvas) {
         draw_help(canvas, row);
         break;
     }
-    gw_canvas_print(canvas, canvas->rows - 1, 0, canvas->cols, GW_STYLE_DIM,
-                    "q end  ? keys  Enter peer  s sort  [ ] curve  l log  e events   %s", f->dir);
+    draw_foot(f, canvas);
 }

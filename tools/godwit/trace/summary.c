@@ -360,14 +360,38 @@ void gw_summary_free(gw_summary *summary) {
 
 /* Printing. */
 
+/* The columns of a name, so that a row has at most 80 with ten digits of shards. A longer one loses what stands before
+ * the id of the peer, which is its end. */
+enum { NAME_COLS = 20, ID_BYTES = 10 };
+
+static int characters(const char *text) {
+    int count = 0;
+    for (; *text != '\0'; text++) count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+static void print_name(const char *name, int width, FILE *out) {
+    int over = characters(name) - width;
+    if (over <= 0) {
+        fprintf(out, "%s%*s", name, -over, "");
+        return;
+    }
+    const char *id = name + strlen(name) - ID_BYTES;
+    int bytes = 0;
+    while (((unsigned char)*id & 0xc0) == 0x80) id++; /* A file of another kind may have other names. */
+    for (int kept = width - ID_BYTES - 3; kept > 0; kept--)
+        bytes += (int)gw_utf8_character(name + bytes, strlen(name + bytes));
+    fprintf(out, "%.*s...%s", bytes, name, id);
+}
+
 static void print_line(const gw_summary_peer *p, int width, FILE *out) {
-    fprintf(out, "%-*s", width, p->name);
-    for (int s = 0; s < GW_SHARES; s++) fprintf(out, "  %6.1f %%", 100 * p->shares[s]);
+    print_name(p->name, width, out);
+    for (int s = 0; s < GW_SHARES; s++) fprintf(out, " %5.1f %%", 100 * p->shares[s]);
     if (p->reduce_s > 0)
-        fprintf(out, "  %5.1f %%", 100 * p->hidden_s / p->reduce_s);
+        fprintf(out, " %5.1f %%", 100 * p->hidden_s / p->reduce_s);
     else
-        fprintf(out, "  %7s", "-");
-    fprintf(out, "  %8" PRIu64 "\n", p->shards);
+        fprintf(out, " %7s", "-");
+    fprintf(out, " %8" PRIu64 "\n", p->shards);
 }
 
 static gw_summary_peer add_all(const gw_summary *summary) {
@@ -408,12 +432,12 @@ void gw_summary_print(const gw_summary *summary, FILE *out) {
     int width = 4;
     double seconds = 0;
     for (uint32_t i = 0; i < summary->count; i++) {
-        int length = (int)strlen(summary->peers[i].name);
-        if (length > width) width = length;
+        int length = characters(summary->peers[i].name);
+        if (length > width) width = length < NAME_COLS ? length : NAME_COLS;
         if (summary->peers[i].seconds > seconds) seconds = summary->peers[i].seconds;
     }
-    fprintf(out, "%-*s  %8s  %8s  %8s  %8s  %8s  %7s  %8s\n", width, "peer", "compute", "wait", "reduce",
-            "apply", "other", "overlap", "shards");
+    fprintf(out, "%-*s %7s %7s %7s %7s %7s %7s %8s\n", width, "peer", "compute", "wait", "reduce", "apply",
+            "other", "overlap", "shards");
     for (uint32_t i = 0; i < summary->count; i++)
         if (summary->peers[i].seconds > 0) print_line(&summary->peers[i], width, out);
     gw_summary_peer all = add_all(summary);
