@@ -50,6 +50,9 @@ class Peer:
             self.changed.wait_for(lambda: any(wanted(event) for event in self.events), 60)
             return next(event for event in self.events if wanted(event))
 
+    def id(self):
+        return self.wait_for(lambda event: event["event"] == "start")["peer"]
+
     def sent(self):
         with open(self.log) as file:
             return [json.loads(line) for line in file]
@@ -68,16 +71,19 @@ class Alarms(unittest.TestCase):
         self.addCleanup(lambda: [peer.process.kill() for peer in peers.values()])
         first.wait_for(lambda event: event["event"] == "view" and len(event["members"]) == 3)
         view = peers["b"].wait_for(lambda event: event["event"] == "view" and len(event["members"]) == 3)
-        leader = view["leader_name"]
+        names = {peer.id(): name for name, peer in peers.items()}
+        leader = names[view["leader"]]
         peers[leader].wait_for(lambda event: event["event"] == "step" and event["step"] > 20)
         os.kill(peers[leader].process.pid, signal.SIGKILL)
         others = [peer for name, peer in peers.items() if name != leader]
         for peer in others:
             peer.wait_for(lambda event: event["event"] == "view" and len(event["members"]) == 2)
-        next_leader = peers[others[0].wait_for(lambda e: e["event"] == "view" and len(e["members"]) == 2)["leader_name"]]
+        view = others[0].wait_for(lambda event: event["event"] == "view" and len(event["members"]) == 2)
+        next_leader = peers[names[view["leader"]]]
         next_leader.wait_for(
             lambda event: event["event"] == "warning" and event["room"] == "alarm" and "peer-lost" in event["text"]
         )
+        self.restart_in_vain(folder, leader, port_of(others[0]), job, next_leader, peers)
         subprocess.run([GODWIT, "stop", "--dir", os.path.join(folder, [n for n in peers if n != leader][0])], check=True)
         for peer in others:
             self.assertEqual(peer.process.wait(60), 0)
@@ -85,7 +91,29 @@ class Alarms(unittest.TestCase):
         lost = [alarm for alarm in sent if alarm["kind"] == "peer-lost" and not alarm["over"]]
         self.assertEqual(len({alarm["key"] for alarm in lost}), 1, sent)
         self.assertIn(leader, lost[0]["text"])
+        self.assertEqual([alarm for alarm in sent if alarm["kind"] == "peer-lost" and alarm["over"]], [])
         self.assertEqual([alarm["kind"] for alarm in next_leader.sent()][-1], "stopped", sent)
+
+    def restart_in_vain(self, folder, name, port, job, next_leader, peers):
+        """The lost peer is started with another option and refused: it is as dead as before for everybody."""
+        lost = peers[name].id()
+        refused = Peer(folder, name, port, [*job, "--seed", "9"])
+        self.assertEqual(refused.process.wait(60), 1)
+        next_leader.wait_for(lambda e: e["event"] == "warning" and e["room"] == "alarm" and "is not back" in e["text"])
+        for other in peers:
+            if other == name:
+                continue
+            peers[other].wait_for(lambda e: e["event"] == "peer" and e["peer"] == lost and e["boot"] == 2 and e["state"] == "left")
+            command = [GODWIT, "status", "--json", "--dir", os.path.join(folder, other)]
+            seen = {"state": "alive"}
+            while seen["state"] == "alive":  # The next snapshot has what the event told.
+                status = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+                seen = next(row for row in status["peers"] if row["id"] == lost)
+            self.assertEqual((seen["state"], seen.get("started_in_vain")), ("dead", True), seen)
+
+
+def port_of(peer):
+    return peer.wait_for(lambda event: event["event"] == "listening")["port"]
 
 
 if __name__ == "__main__":

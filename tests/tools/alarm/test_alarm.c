@@ -320,13 +320,15 @@ Test(alarm, a_lost_peer_whose_next_life_takes_no_part_is_not_back) {
     set_state(&other, "alive");
     look(alarms, 1);
     cr_assert_eq(count, 1);
-    set_state(&other, "left");
+    set_state(&other, "dead");
+    snapshot->peers[1].in_vain = true;
     for (int i = 0; i < 5; i++) look(alarms, 1);
     cr_assert_eq(count, 2);
     expect(1, GW_ALARM_PEER_LOST, false);
     cr_assert_str_eq(sent[1].key, sent[0].key);
     cr_assert_not_null(strstr(sent[1].text, "not back"), "%s", sent[1].text);
     snapshot->peers[1].boot = 3; /* The third life takes part. */
+    snapshot->peers[1].in_vain = false;
     snapshot->peers[1].member = true;
     snapshot->epoch = 6;
     set_state(&other, "alive");

@@ -96,3 +96,29 @@ Test(status, tells_since_when_a_peer_is_unreachable) {
     expect_absence("dead", 999990, "");
     expect_absence("alive", 0, "");
 }
+
+Test(status, tells_of_a_dead_peer_that_was_started_in_vain) {
+    char text[300] = "";
+    json_t *peer = json_pack("{ss ss ss sb sf}", "id", "0123456789abcdef", "name", "node7", "state", "dead",
+                             "started_in_vain", 1, "gone_since", 999990.0);
+    cr_expect(gw_status_absence(peer, 1000000, text, sizeof text));
+    cr_expect_not_null(strstr(text, "node7 (01234567) is dead, and was started again but refused"), "%s",
+                       text);
+    json_decref(peer);
+}
+
+/* What it computed before says nothing of now. */
+Test(status, a_dead_peer_has_no_speed) {
+    char *text = NULL;
+    size_t length = 0;
+    json_t *peers = json_pack("[{ss ss ss sf}, {ss ss ss sf}]", "id", "0123456789abcdef", "name", "node7",
+                              "state", "dead", "shards_per_s", 402.1, "id", "1123456789abcdef", "name",
+                              "node8", "state", "alive", "shards_per_s", 77.7);
+    FILE *out = open_memstream(&text, &length);
+    gw_status_print_peers(out, peers, 100);
+    fclose(out);
+    cr_expect_null(strstr(text, "402.1"), "%s", text);
+    cr_expect_not_null(strstr(text, "77.7"), "%s", text);
+    free(text);
+    json_decref(peers);
+}

@@ -271,7 +271,7 @@ static void look_at_peer(gw_alarms *a, const gw_snapshot_peer *peer, uint64_t vi
                      ? "Start it again with the same command; godwit why says what is known of its end."
                      : "See to the host and its network; the peers meet again by themselves.");
         raise_alarm(a, &alarm, true, false);
-    } else if (was_lost && left && peer->boot != seen->lost_boot) {
+    } else if (was_lost && peer->in_vain) {
         tell_vain_start(a, seen, peer, name, at);
     } else if (was_lost && !gone && (left || is_back(seen, peer))) {
         char text[GW_ALARM_TEXT];

@@ -34,6 +34,8 @@ static void put_step(char cell[CELL], const json_t *peer, const char *key) {
 
 static void fill(row *r, const json_t *peer) {
     double speed = json_number_value(json_object_get(peer, "shards_per_s"));
+    const char *state = json_string_value(json_object_get(peer, "state"));
+    bool gone = state != NULL && strcmp(state, "alive") != 0 && strcmp(state, "suspect") != 0;
     bool leader = json_is_true(json_object_get(peer, "leader"));
     bool member = json_is_true(json_object_get(peer, "member"));
     snprintf(r->cell[MARK], CELL, "%s", json_is_true(json_object_get(peer, "self")) ? "*" : "");
@@ -45,7 +47,7 @@ static void fill(row *r, const json_t *peer) {
     put_text(r->cell[PATH], peer, "path", CELL - 1);
     put_step(r->cell[STEP], peer, "step");
     snprintf(r->cell[SPEED], CELL, "-");
-    if (speed > 0) snprintf(r->cell[SPEED], CELL, "%.1f", speed);
+    if (speed > 0 && !gone) snprintf(r->cell[SPEED], CELL, "%.1f", speed);
     put_step(r->cell[SAVED], peer, "checkpoint_step");
 }
 
@@ -134,11 +136,21 @@ bool gw_status_absence(const json_t *peer, double now, char *text, size_t size) 
     double since = json_number_value(json_object_get(peer, "gone_since"));
     bool named = name != NULL && name[0] != '\0';
     char at[GW_TIMESTAMP_TEXT];
-    if (state == NULL || strcmp(state, "unreachable") != 0 || since <= 0) return false;
+    bool in_vain = json_is_true(json_object_get(peer, "started_in_vain"));
+    bool unreachable = state != NULL && strcmp(state, "unreachable") == 0 && since > 0;
+    if (!in_vain && !unreachable) return false;
     time_text(since, now, at);
-    snprintf(text, size,
-             "peer %s%s%.8s%s is unreachable since %s: its process or host has stopped, or the network "
-             "between is cut",
-             named ? name : "", named ? " (" : "", id != NULL ? id : "-", named ? ")" : "", at);
+    int used = snprintf(text, size, "peer %s%s%.8s%s ", named ? name : "", named ? " (" : "",
+                        id != NULL ? id : "-", named ? ")" : "");
+    if (used < 0 || (size_t)used >= size) return true;
+    if (in_vain)
+        snprintf(
+            text + used, size - (size_t)used,
+            "is dead, and was started again but refused, or ended before it took part: its log and those "
+            "of the others say why");
+    else
+        snprintf(text + used, size - (size_t)used,
+                 "is unreachable since %s: its process or host has stopped, or the network between is cut",
+                 at);
     return true;
 }

@@ -477,6 +477,7 @@ void gw_publish_notice(gw_publisher *p, const gw_action *action) {
         show_peer(p, &action->peer, action->notice.death.ended ? "dead" : "unreachable", &action->notice);
         break;
     case GW_NOTICE_PEER_LEFT:
+        gw_lives_left(&p->lives, &action->peer, action->notice.death.life.boot);
         show_peer(p, &action->peer, "left", &action->notice);
         break;
     case GW_NOTICE_VIEW:
@@ -530,7 +531,7 @@ void gw_publish_notice(gw_publisher *p, const gw_action *action) {
 
 /* The snapshot. */
 
-static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_node_snapshot *s) {
+static void fill_peers(gw_publisher *p, const gw_peer_status *status, gw_node_snapshot *s) {
     const gw_published *of = &p->of;
     gw_peer_contact_info info;
     bool found = gw_peer_contact_find(of->brain, &of->self->id, &info);
@@ -563,6 +564,7 @@ static void fill_peers(const gw_publisher *p, const gw_peer_status *status, gw_n
         gw_names_get(of->console->names, &info.id, peer.name);
         snprintf(peer.state, sizeof peer.state, "%s", info.state);
         if (info.gone_ns != 0) peer.gone = s->time - (double)(p->published_ns - info.gone_ns) * 1e-9;
+        gw_lives_look(&p->lives, &peer, s->epoch);
         gw_path_kind path = gw_data_links_path(of->network->data_links, &info.id);
         if (path != 0) snprintf(peer.path, sizeof peer.path, "%s", gw_path_kind_name(path));
         gw_snapshot_add(s, &peer);
@@ -604,7 +606,7 @@ static int by_id(const void *a, const void *b) {
 }
 
 /* Returns the number of committed steps. */
-static uint64_t fill_brain(const gw_publisher *p, gw_node_snapshot *s) {
+static uint64_t fill_brain(gw_publisher *p, gw_node_snapshot *s) {
     gw_peer_status status;
     gw_peer_status_get(p->of.brain, &status);
     bool waits_for = status.waits_for[0] != '\0';

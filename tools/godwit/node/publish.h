@@ -17,6 +17,7 @@
 #include "tools/godwit/node/sample.h"
 #include "tools/godwit/series/series.h"
 #include "tools/godwit/show/console.h"
+#include "tools/godwit/show/lives.h"
 #include "tools/godwit/watch/losses.h"
 #include "tools/godwit/watch/pace.h"
 #include "tools/godwit/watch/pulse.h"
@@ -135,6 +136,7 @@ typedef struct gw_publisher {
     gw_shown_progress progress;
     gw_shown_recovery recovery;
     gw_shown_upsets upsets;
+    gw_lives lives;
     uint64_t counter[GW_COUNTERS];
     char corruption[400]; /* the last one */
     uint64_t started_ns;  /* start of the process */

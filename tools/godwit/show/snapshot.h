@@ -86,6 +86,7 @@ typedef struct gw_snapshot_peer {
     char state[12];          /* "alive", "suspect", "dead", "unreachable", "left" */
     double gone;             /* dead and unreachable: since when, in seconds since 1970; 0 = not known */
     bool self, member, leader, linked;
+    bool in_vain; /* dead; it was started again, and that life was refused or ended before it took part */
     char path[8]; /* the path of data to the peer: "tcp", "shm", "rdma"; empty = no data link */
     uint64_t boot, step;
     double speed;             /* shards a second while busy; 0 = not known */

@@ -9,6 +9,7 @@ json_t *gw_snapshot_peer_object(const gw_snapshot_peer *peer) {
     gw_json_addr(object, "address", &peer->addr);
     gw_json_text(object, "state", peer->state);
     if (peer->gone > 0) gw_json_real(object, "gone_since", peer->gone);
+    if (peer->in_vain) gw_json_flag(object, "started_in_vain", true);
     gw_json_flag(object, "self", peer->self);
     gw_json_flag(object, "member", peer->member);
     gw_json_flag(object, "leader", peer->leader);
