@@ -15,5 +15,6 @@ int gw_bench_gpu(int argc, char **argv);        /* exact addition, optimizers, m
 int gw_bench_gpt(int argc, char **argv);        /* a training step, and its parts */
 int gw_bench_checkpoint(int argc, char **argv); /* hashing, writing and restoring a state */
 int gw_bench_trace(int argc, char **argv);      /* a place that records for a trace */
+int gw_bench_map(int argc, char **argv);        /* commands a second, beside a bare loop and GNU parallel */
 
 #endif

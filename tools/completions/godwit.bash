@@ -44,6 +44,15 @@ _godwit_table() {
             kinds[--transport]='words tcp shm rdma auto'
             kinds[-t]='words tcp shm rdma auto'
         fi
+        if [ "$2" = map ]; then
+            offered+=' --jobs= -j --no-parallel -x --program= -p --tasks= -n'
+            kinds[--jobs]='any'
+            kinds[-j]='any'
+            kinds[--tasks]='any'
+            kinds[-n]='any'
+            kinds[--program]='file'
+            kinds[-p]='file'
+        fi
         if [ "$2" = checkpoint ]; then
             offered+=' --dir= -d --rounds= -r --state= -s'
             kinds[--dir]='dir'
@@ -609,7 +618,7 @@ _godwit() {
         fi
         case $command,$COMP_CWORD in
         run,2) kind='job digits gpt program synthetic' ;;
-        bench,2) kind='words allreduce steal write aead trace accumulate checkpoint digits gpu gpt' ;;
+        bench,2) kind='words allreduce steal write aead trace map accumulate checkpoint digits gpu gpt' ;;
         map,*) kind='file' ;;
         check,*) kind='file' ;;
         keygen,*) kind='file' ;;

@@ -28,6 +28,7 @@ static const struct {
     {"gpu", (char[]){"godwit bench gpu"}, gw_bench_gpu, "a GPU as jobs use it"},
     {"gpt", (char[]){"godwit bench gpt"}, gw_bench_gpt, "a training step of gpt, and its parts"},
     {"trace", (char[]){"godwit bench trace"}, gw_bench_trace, "a place that records for 'godwit trace'"},
+    {"map", (char[]){"godwit bench map"}, gw_bench_map, "commands a second by 'godwit map'"},
 };
 
 enum { BENCHES = sizeof benches / sizeof benches[0] };
