@@ -153,7 +153,7 @@ static void write_task(map *m, const map_task *task, gw_map_run *run) {
     gw_json_count(line, "exit", row->exit_code);
     gw_json_count(line, "signal", row->signal);
     gw_json_flag(line, "timed_out", run->stop == GW_MAP_STOP_TIMEOUT);
-    gw_json_real(line, "seconds", (double)row->wall_us * 1e-6);
+    gw_json_real(line, "seconds", (double)row->wall_us / 1e6);
     gw_json_count(line, "rss_kib", row->rss_kib);
     gw_json_count(line, "bytes", row->bytes);
     gw_json_hash(line, "hash", &row->hash);
@@ -169,7 +169,7 @@ void map_print_summary(map *m) {
     gw_hash hash = gw_map_table_hash(m->table, gw_map_table_tasks(m->table));
     gw_json_count(line, "tasks", m->succeeded + m->failed);
     gw_json_count(line, "failed", m->failed);
-    gw_json_real(line, "seconds", (double)(gw_now_ns() - m->progress.begun_ns) * 1e-9);
+    gw_json_real(line, "seconds", (double)((gw_now_ns() - m->progress.begun_ns) / 1000) / 1e6);
     gw_json_hash(line, "result", &hash);
     write_json(m, line, &text);
     print(m, &text, &none, "");
