@@ -31,6 +31,8 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_series,
     &fuzz_job_record,
     &fuzz_job_spec,
+    &fuzz_claims,
+    &fuzz_exchange,
     &fuzz_map_rows,
     &fuzz_receipts,
     &fuzz_words,

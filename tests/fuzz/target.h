@@ -56,6 +56,8 @@ extern const fuzz_target fuzz_rings;
 extern const fuzz_target fuzz_brain;
 /* disk.c */
 extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
+/* exchange.c */
+extern const fuzz_target fuzz_claims, fuzz_exchange;
 /* flock.c */
 extern const fuzz_target fuzz_job_record, fuzz_job_spec;
 /* map.c */

@@ -133,6 +133,8 @@ ENDURES(keys)
 ENDURES(energy)
 ENDURES(job_record)
 ENDURES(job_spec)
+ENDURES(claims)
+ENDURES(exchange)
 ENDURES(map_rows)
 ENDURES(receipts)
 ENDURES(words)
@@ -191,7 +193,7 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 51);
+    cr_assert_eq(count, 53);
 }
 
 /* Every option that --help names is tried. */
