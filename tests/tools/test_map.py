@@ -121,7 +121,6 @@ class Map(unittest.TestCase):
         self.make_fifo("go2")
         out = self.map("-j4", command.replace("GO", "go2"), ":::", "1", "2", "3", "4", errors="error")
         self.assertEqual(sorted(re.findall(r"begin (\d) (?:went)?\nend \1\n", out)), ["1", "2", "3", "4"])
-        self.assertTrue(out.endswith("begin 1 went\nend 1\n"))
 
     def test_lines_come_as_they_are_written(self):
         self.make_fifo("go")
@@ -357,8 +356,12 @@ class Map(unittest.TestCase):
 
     def test_many_tasks_at_a_time(self):
         """Each of 300 tasks waits until all of them run."""
-        command = "echo {} >> here; while [ $(wc -l < here) -lt 300 ]; do sleep 0.2; done"
-        self.map("-j0", command, ":::", *map(str, range(300)))
+        go = os.open(self.make_fifo("go"), os.O_RDWR)
+        self.addCleanup(os.close, go)
+        process = self.start("-j0", "echo {} >> here; read line < go", ":::", *map(str, range(300)))
+        self.wait_until(lambda: len(self.numbers("here")) == 300)
+        os.write(go, b"\n" * 300)
+        self.assertEqual(process.wait(PATIENCE), 0)
         out = self.map("-k", "-j100", "ulimit -n; true {}", ":::", "1", "2",
                        preexec_fn=lambda: __import__("resource").setrlimit(7, (64, 256)), errors="no more descriptors")
         self.assertEqual(out, "64\n64\n", "tasks have the limit that the map was given")

@@ -1,4 +1,6 @@
 /* Commands with replacement strings: as lines for a shell, and as words that need none. */
+#include "core/rng.h"
+#include "tests/scratch.h"
 #include "tools/godwit/map/template.h"
 
 #include <criterion/criterion.h>
@@ -175,4 +177,81 @@ Test(template, a_long_input_is_rendered_whole) {
     gw_map_template_close(template);
     free(input);
     free(line);
+}
+
+/* Adds a word as it stands in the shell's answer. */
+static void add_word(FILE *out, const char *word) {
+    fprintf(out, "[%s]", word);
+}
+
+/* A text of a few characters that shells interpret, and of others. */
+static void random_text(gw_rng *rng, char *text, bool odd) {
+    static const char odd_ones[] = "ab '\"\\$`*\n.;/~#!&|<>(){}[]?=-", plain_ones[] = "abx./-_=:,@%+";
+    const char *from = odd ? odd_ones : plain_ones;
+    uint64_t length = gw_rng_below(rng, 6);
+    for (uint64_t i = 0; i < length; i++) text[i] = from[gw_rng_below(rng, strlen(from))];
+    text[length] = '\0';
+}
+
+/* The word of a command: parts that are replaced, and others. */
+static void random_word(gw_rng *rng, char *word, bool odd) {
+    static const char *const parts[] = {"{}",   "{.}",  "{/}",  "{//}",  "{/.}", "{1}", "{2}",
+                                        "{2.}", "{1/}", "{-1}", "{3//}", "{#}",  "{%}"};
+    word[0] = '\0';
+    for (uint64_t i = gw_rng_below(rng, 4); i > 0; i--) {
+        char text[8];
+        random_text(rng, text, odd);
+        strcat(word, text);
+        if (gw_rng_below(rng, 2) == 0) strcat(word, parts[gw_rng_below(rng, sizeof parts / sizeof parts[0])]);
+    }
+}
+
+/* A shell reads the line of a command as the words that are executed without one: for random commands and inputs. */
+Test(template, both_forms_of_a_command_mean_the_same, .init = scratch_open, .fini = scratch_close) {
+    enum { COMMANDS = 3000 };
+    gw_rng rng = gw_rng_seeded(11);
+    char line[4200], *expected = NULL, *got = NULL;
+    size_t expected_length, got_length;
+    const char *path = scratch_path("script");
+    FILE *script = fopen(path, "w"), *expectation = open_memstream(&expected, &expected_length),
+         *answer = open_memstream(&got, &got_length);
+    uint32_t compared = 0;
+    fputs("p() { for a; do printf '[%s]' \"$a\"; done; echo; }\n", script);
+    for (uint32_t i = 0; i < COMMANDS; i++) {
+        char words[4][64] = {"p"}, inputs[3][8], *list[] = {words[0], words[1], words[2], words[3]};
+        const char *texts[] = {inputs[0], inputs[1], inputs[2], NULL};
+        bool plain;
+        gw_err err;
+        gw_map_template_options options = {.words = list, .word_count = 1 + (uint32_t)gw_rng_below(&rng, 4)};
+        options.quote = gw_rng_below(&rng, 2) == 0;
+        options.repeat = gw_rng_below(&rng, 2) == 0;
+        for (int k = 1; k < 4; k++) random_word(&rng, words[k], options.quote);
+        for (int k = 0; k < 3; k++) random_text(&rng, inputs[k], true);
+        texts[1 + gw_rng_below(&rng, 3)] = NULL;
+        gw_map_values *values = values_of(texts);
+        gw_map_template *template = gw_map_template_open(&options, &err);
+        gw_map_command command = {.bytes = NULL};
+        cr_assert(gw_map_template_line(template, values, i, 2, &command));
+        fprintf(script, "%s\n", command.bytes);
+        cr_assert(gw_map_template_words(template, values, i, 2, &command, &plain));
+        cr_assert(plain);
+        for (uint32_t k = 1; k < command.word_count; k++) add_word(expectation, command.words[k]);
+        fputc('\n', expectation);
+        compared++;
+        gw_map_command_free(&command);
+        gw_map_template_close(template);
+        free(values);
+    }
+    fclose(script);
+    fclose(expectation);
+    snprintf(line, sizeof line, "/bin/sh %s", path);
+    FILE *shell = popen(line, "r");
+    for (size_t count; (count = fread(line, 1, sizeof line, shell)) > 0;) fwrite(line, 1, count, answer);
+    cr_assert_eq(pclose(shell), 0);
+    fclose(answer);
+    cr_assert_eq(got_length, expected_length);
+    cr_assert_arr_eq(got, expected, got_length);
+    cr_assert_eq(compared, COMMANDS);
+    free(expected);
+    free(got);
 }
