@@ -227,7 +227,7 @@ static void add_claims(work *w) {
 static void open_work(work *w, gw_decider *d, const gw_decide_input *in) {
     *w = (work){.in = in, .self = NONE};
     w->nodes = calloc(in->member_count + 1, sizeof *w->nodes);
-    w->lists = calloc(in->member_count + 1, sizeof *w->lists);
+    w->lists = calloc(in->member_count + 1, sizeof(const gw_claims *));
     w->jobs = calloc(d->count + 1, sizeof *w->jobs);
     w->entries = calloc(d->count + 1, sizeof(entry *));
     w->struck = calloc((size_t)d->count * in->member_count + 1, sizeof *w->struck);

@@ -286,7 +286,7 @@ static gw_map_values *unite(gw_map_inputs *in) {
 gw_map_next gw_map_inputs_next(gw_map_inputs *in, gw_map_values **values, gw_err *err) {
     const uint32_t most = in->most > 0 ? in->most : 1;
     for (;;) {
-        gw_map_values *record;
+        gw_map_values *record = NULL; /* whole only after GW_MAP_NEXT_READY */
         gw_map_next next = in->ended  ? GW_MAP_NEXT_END
                            : in->link ? next_of_links(in, &record, err)
                                       : next_combination(in, &record, err);

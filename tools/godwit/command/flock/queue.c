@@ -90,10 +90,10 @@ static void print_job(gw_flock_client *client, const json_t *job, int columns) {
 
 static void print_queue(gw_flock_client *client, bool all) {
     size_t count = json_array_size(client->jobs), shown = 0, over = 0;
-    json_t **list = calloc(count + 1, sizeof *list);
+    json_t **list = calloc(count + 1, sizeof(json_t *));
     GW_ASSERT_MEMORY(list != NULL);
     for (size_t i = 0; i < count; i++) list[i] = json_array_get(client->jobs, i);
-    qsort(list, count, sizeof *list, compare);
+    qsort(list, count, sizeof(json_t *), compare);
     for (size_t i = 0; i < count; i++) {
         if (rank(list[i]) == 3 && !all) {
             over++;
