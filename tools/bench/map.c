@@ -77,7 +77,8 @@ static double run_map(char *const *argv, const char *inputs) {
 
 /* A file with this many lines of `line`. */
 static bool write_inputs(char path[PATH_BYTES], uint32_t count, const char *line) {
-    strcpy(path, "/tmp/godwit-bench-XXXXXX");
+    static const char pattern[] = "/tmp/godwit-bench-XXXXXX";
+    memcpy(path, pattern, sizeof pattern);
     int fd = mkostemp(path, O_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     for (uint32_t i = 0; file != NULL && i < count; i++) fprintf(file, "%s\n", line);

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEP_NS = 1000000, IDLE_STEPS = 32 /* after which a member decides again though nothing has happened */ };
+enum {
+    STEP_NS = 1000000,
+    IDLE_STEPS = 32 /* after which a member decides again though nothing has happened */
+};
 
 static void decide(world_member *m);
 

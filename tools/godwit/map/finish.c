@@ -169,7 +169,8 @@ void map_print_summary(map *m) {
     gw_hash hash = gw_map_table_hash(m->table, gw_map_table_tasks(m->table));
     gw_json_count(line, "tasks", m->succeeded + m->failed);
     gw_json_count(line, "failed", m->failed);
-    gw_json_real(line, "seconds", (double)((gw_now_ns() - m->progress.begun_ns) / 1000) / 1e6);
+    const uint64_t took_us = (gw_now_ns() - m->progress.begun_ns) / 1000;
+    gw_json_real(line, "seconds", (double)took_us / 1e6);
     gw_json_hash(line, "result", &hash);
     write_json(m, line, &text);
     print(m, &text, &none, "");

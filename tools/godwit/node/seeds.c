@@ -152,9 +152,9 @@ static void look_up(seed *s) {
     size_t count = 0;
     gw_err why;
     pthread_mutex_unlock(&s->of->lock);
-    bool good = s->file
-                    ? read_file(s->name, found, FOUND_MOST, &count, &why)
-                    : gw_address_resolve(s->name, found, s->followed ? FOUND_MOST : GW_MAX_SEEDS, &count, &why);
+    bool good =
+        s->file ? read_file(s->name, found, FOUND_MOST, &count, &why)
+                : gw_address_resolve(s->name, found, s->followed ? FOUND_MOST : GW_MAX_SEEDS, &count, &why);
     pthread_mutex_lock(&s->of->lock);
     if (s->of->closed) return;
     if (good) count = leave_some(s, found, count);

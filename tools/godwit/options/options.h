@@ -18,7 +18,7 @@
 #define GW_DEFAULT_PORT    "7117"
 #define GW_DEFAULT_LISTEN  "127.0.0.1:" GW_DEFAULT_PORT /* without --key */
 #define GW_KEYED_LISTEN    "[::]:" GW_DEFAULT_PORT      /* with --key: every address of both families */
-#define GW_FOLLOWED_SEED   "dns:" /* before the HOST:PORT of a seed that is a service's name */
+#define GW_FOLLOWED_SEED   "dns:"  /* before the HOST:PORT of a seed that is a service's name */
 #define GW_FILE_SEED       "file:" /* before the path of a file of addresses */
 #define GW_DEFAULT_CLUSTER "godwit"
 
@@ -39,9 +39,10 @@ typedef struct gw_run_options {
     const char *dir;
     size_t
         dir_exists; /* the folders of `dir` that end behind so many bytes are made where they are missing; 0 = none */
-    const char *listen;        /* HOST:PORT; port 0 = any free port */
-    const char *advertise;     /* HOST:PORT at which others reach this peer; NULL = the listening address */
-    char *seeds[GW_MAX_SEEDS]; /* of --join: HOST:PORT, GW_FOLLOWED_SEED NAME:PORT, or GW_FILE_SEED PATH; owned */
+    const char *listen;    /* HOST:PORT; port 0 = any free port */
+    const char *advertise; /* HOST:PORT at which others reach this peer; NULL = the listening address */
+    char *seeds
+        [GW_MAX_SEEDS]; /* of --join: HOST:PORT, GW_FOLLOWED_SEED NAME:PORT, or GW_FILE_SEED PATH; owned */
     uint32_t seed_count;
     bool slurm;           /* --join slurm: what is not given follows from the job of Slurm (by_slurm.h) */
     uint64_t slurm_job;   /* another job of Slurm, whose peers this one joins; 0 = none */

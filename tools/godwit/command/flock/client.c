@@ -150,9 +150,9 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     else if (strcmp(reason, "broken") == 0)
         length = asprintf(&text, "comes after %s, which was not done: cancel it, or submit it anew", other);
     else if (strcmp(reason, "no node") == 0 && gw_flock_number(job, "struck") > 0)
-        length =
-            asprintf(&text, "cannot start on %d node%s ('godwit logs --stderr' says why), and no other can have it",
-                     (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s");
+        length = asprintf(
+            &text, "cannot start on %d node%s ('godwit logs --stderr' says why), and no other can have it",
+            (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s");
     else if (strcmp(reason, "no node") == 0)
         length = asprintf(&text, "no node here has %d cores, %d MiB and %d GPUs, and takes jobs",
                           (int)gw_flock_number(job, "cores"), (int)gw_flock_number(job, "memory_mib"),
