@@ -4,6 +4,7 @@ survives the restart of the peer. The checks share one flock, in the order of th
 import json
 import os
 import re
+import subprocess
 import sys
 import unittest
 
@@ -65,15 +66,19 @@ class Page(unittest.TestCase):
         page.run("hooks.reset()")
         page.until("curves['run/ms'].begin[0] === 1")
         self.assertGreater(page.run("charts.size"), 4)
+        loss = first.ask("/api/series?keys=train/loss&from=1&to=1")["series"]["train/loss"]["last"][0]
+        self.assertEqual(page.run("[curves['train/loss'].end[0], curves['train/loss'].mean[0]]"), [1, loss], "the first loss is seen")
 
     def test_c_the_card_of_another_peer_is_shown(self):
         shown = page.until("Object.values(known.peers).find((p) => !p.self && p.card && p.card.shards > 0)")
         self.assertEqual(shown["card"]["pid"], second.process.pid)
         self.assertEqual(shown["card"]["workers"], 1)
-        cells = page.until(f"(() => {{ const r = {row(HOSTILE)}; const done = r.cells[6].textContent; return done !== '–' && [r.cells[1].textContent, done]; }})()")
+        cells = page.until(f"(() => {{ const r = {row(HOSTILE)}; const done = r.cells[7].textContent; return done !== '–' && [r.cells[1].textContent, done]; }})()")
         self.assertEqual(cells[0], "● alive")
         other = page.run("Object.values(known.peers).find((p) => p.self).card.host")
         self.assertEqual(page.run(f"{row(HOSTILE)}.cells[2].textContent"), other)
+        whole = f"{HOSTILE} ({shown['id'][:8]}) on host {other}, at 127.0.0.1:{second.port}, page at 127.0.0.1:{second.http_port}"
+        page.until(f"[...document.querySelectorAll('#member-list li')].some((e) => e.textContent === {json.dumps(whole)})")
 
     def test_d_what_others_send_is_text_and_no_html(self):
         self.assertIn(HOSTILE, page.run("document.getElementById('peer-table').textContent"))
@@ -160,6 +165,41 @@ class Page(unittest.TestCase):
         self.assertEqual(hosts, {f"127.0.0.1:{first.http_port}"})
         errors = [line for line in page.console if not re.search("ERR_(CONNECTION|INCOMPLETE|EMPTY)", line)]  # while the peer was away
         self.assertEqual(errors, [])
+
+
+class TheEnd(unittest.TestCase):
+    """What the page shows of a job that has ended while it looked on."""
+
+    def watch(self, job):
+        """Two peers, and the page of the first of them, which is open before the job begins."""
+        two = page_flock.Flock()
+        self.addCleanup(two.close)
+        peer = two.peer("node1", job, ("--peers", "2"))
+        page.open(peer.url())
+        page.until("known.state.job === 'synthetic' && document.getElementById('end').hidden")
+        two.peer("node2", job, ("--peers", "2"))
+        return peer
+
+    def test_a_job_that_is_done_is_no_peer_that_does_not_answer(self):
+        peer = self.watch(("synthetic", "--steps", "30", "--shards", "4"))
+        self.assertEqual(peer.process.wait(page_flock.LIMIT_S), 0)
+        state = re.search(r"done job=synthetic steps=30 state=([0-9a-f]{64})", peer.text()).group(1)
+        page.until("!document.getElementById('end').hidden")
+        told = page.run("document.getElementById('end').textContent")
+        self.assertRegex(told, rf"^■ The job is done\. 30 steps in .*Hash of the state: {state}\.$")
+        page.run("watch()")
+        page.until("source.readyState === EventSource.CONNECTING")
+        self.assertEqual(page.run("[document.getElementById('health').textContent, document.getElementById('away').hidden]"), ["■ done", True])
+        self.assertEqual(page.run("[known.state.step, curves['run/ms'].end.at(-1)]"), [30, 30], "the last step is in the curves")
+        self.assertTrue(page.run("document.getElementById('end').getBoundingClientRect().bottom <= document.getElementById('main').getBoundingClientRect().top"))
+
+    def test_b_a_job_that_was_stopped_says_how_it_goes_on(self):
+        peer = self.watch(("synthetic", "--steps", "1000000", "--shards", "4"))
+        page.until("known.state.step > 3")
+        subprocess.run([page_flock.BINARY, "stop", "--dir", os.path.join(peer.folder, "node1")], check=True, stdout=subprocess.DEVNULL)
+        page.until("document.getElementById('end').textContent.includes('was stopped') && document.getElementById('end').className === 'warn'")
+        peer.start()
+        page.until("document.getElementById('end').hidden && known.boot === 2")
 
 
 def missing():

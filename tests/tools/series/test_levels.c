@@ -30,7 +30,7 @@ static void check_bin(const gw_levels *levels, uint32_t k, uint32_t i, uint64_t 
     uint64_t begin = bin.number << 3 * k, end = (bin.number + 1) << 3 * k;
     uint64_t kept = levels->level[k].kept, to = levels->last > kept ? levels->last : kept;
     for (uint64_t step = begin > 0 ? begin : 1; step < end && step <= to; step++) {
-        if (!has_value(step, every)) continue;
+        if (!has_value(step, every) || step == levels->first.step) continue;
         double value = value_of(step);
         own.count++;
         own.min = value < own.min ? value : own.min;
@@ -153,6 +153,31 @@ Test(levels, recent_steps_are_single_and_none_is_lost) {
     cr_assert(gw_levels_memory(&levels) * 32 < 8 << 20 && gw_levels_bytes(&levels) * 32 < 8 << 20);
     cr_log_info("a million steps: %llu bytes of memory, %zu in the file, %u points of the whole",
                 (unsigned long long)gw_levels_memory(&levels), gw_levels_bytes(&levels), count);
+    gw_levels_free(&levels);
+}
+
+/* Where a loss begins is seen, though the steps behind it are in one bin. */
+Test(levels, the_first_value_is_a_point_of_its_own) {
+    static gw_series_point points[GW_LEVELS_POINTS];
+    gw_levels levels = {0};
+    gw_err err;
+    for (uint64_t step = 7; step <= 300000; step++)
+        cr_assert(gw_levels_add(&levels, step, step == 7 ? 99 : 1, &err));
+    for (uint32_t most = 2; most <= GW_LEVELS_POINTS; most *= 10) {
+        uint32_t count = gw_levels_read(&levels, 0, UINT64_MAX, most, points);
+        cr_assert(points[0].begin == 7 && points[0].end == 7 && points[0].mean == 99);
+        cr_assert(count <= most && points[1].begin == 8 && points[1].max == 1);
+    }
+    cr_assert_eq(gw_levels_read(&levels, 0, UINT64_MAX, 1, points), 1);
+    cr_assert(points[0].begin == 7 && points[0].end == 300000 && points[0].max == 99);
+    cr_assert_neq(gw_levels_read(&levels, 1000, 300000, 100, points), 0);
+    cr_assert_eq(points[0].max, 1, "it is no part of a range behind it");
+    gw_levels_cut(&levels, 7);
+    cr_assert_eq(gw_levels_read(&levels, 0, UINT64_MAX, 100, points), 0);
+    cr_assert(gw_levels_add(&levels, 7, 98, &err));
+    cr_assert_eq(gw_levels_read(&levels, 0, UINT64_MAX, 100, points), 1);
+    cr_assert_eq(points[0].mean, 98);
+    check_bytes(&levels);
     gw_levels_free(&levels);
 }
 

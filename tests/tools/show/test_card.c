@@ -24,6 +24,7 @@ static gw_node_snapshot *snapshot_with_gpus(void) {
     gw_node_snapshot *s = rig_busy_snapshot();
     snprintf(s->device, sizeof s->device, "two GPUs");
     s->in_flight = 5;
+    s->http = (gw_addr){.family = 4, .ip = {127, 0, 0, 1}, .port = 8080};
     s->rss_bytes = 1 << 30;
     s->checkpoint_count = 1;
     s->checkpoints[0] = (gw_snapshot_checkpoint){.step = 300, .complete = true, .chunks = 12, .held = 7};
@@ -54,23 +55,15 @@ Test(card, arrives_as_it_was) {
     char first[4000];
     snprintf(first, sizeof first, "%s", line(&card));
     cr_assert_str_eq(first, line(&read));
-    static const char *const parts[] = {"\"device\":\"two GPUs\"",
-                                        "\"shards_in_flight\":5",
-                                        "\"shards_stolen\":118",
-                                        "\"checkpoint_step\":300",
-                                        "\"checkpoint_chunks_held\":7",
-                                        "\"checkpoint_chunks\":12",
-                                        "\"gpus\":2",
-                                        "\"gpu_utilization\":0.5",
-                                        "\"gpu_memory_used_bytes\":200",
-                                        "\"gpu_temperature_c\":61",
-                                        "\"gpu_power_w\":500",
-                                        "\"joules\":1234.5",
-                                        "\"watts\":80",
-                                        "\"energy_estimated\":false",
-                                        "\"rss_bytes\":1073741824",
-                                        "\"reduce_seconds\":1.5",
-                                        "\"disk_writable\":true"};
+    static const char *const parts[] = {"\"device\":\"two GPUs\"",     "\"shards_in_flight\":5",
+                                        "\"http\":\"127.0.0.1:8080\"", "\"shards_stolen\":118",
+                                        "\"checkpoint_step\":300",     "\"checkpoint_chunks_held\":7",
+                                        "\"checkpoint_chunks\":12",    "\"gpus\":2",
+                                        "\"gpu_utilization\":0.5",     "\"gpu_memory_used_bytes\":200",
+                                        "\"gpu_temperature_c\":61",    "\"gpu_power_w\":500",
+                                        "\"joules\":1234.5",           "\"watts\":80",
+                                        "\"energy_estimated\":false",  "\"rss_bytes\":1073741824",
+                                        "\"reduce_seconds\":1.5",      "\"disk_writable\":true"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         cr_expect_not_null(strstr(first, parts[i]), "%s in %s", parts[i], first);
 }

@@ -317,7 +317,7 @@ Test(http, the_api_tells_series_and_lines, .init = scratch_open, .fini = scratch
         {"/api/series?keys=train/loss&from=2999", "200",
          "\"series\":{\"train/loss\":{\"begin\":[2999,3000],\"last\":[0.5,1.5]}}"},
         {"/api/series?keys=train%2Floss,run/ms&from=1&to=7&points=4", "200",
-         "\"train/loss\":{\"begin\":[1],\"end\":[7],\"count\":[7],\"min\":[0.5],\"max\":[1.5]"},
+         "\"train/loss\":{\"begin\":[1,2],\"end\":[1,7],\"count\":[1,6],\"min\":[0.5,0.5],\"max\":[0.5,1.5]"},
         {"/api/series?points=1", "200", "\"count\":[3000]"},
         {"/api/series", "200", "odd\\\"key"},
         {"/api/series?keys=none", "200", "\"series\":{}"},

@@ -172,6 +172,22 @@ Test(stream, a_reader_that_does_not_read_is_dropped) {
     close(good);
 }
 
+/* What happened last is told before the server ends: how the peer has ended, and its last steps. */
+Test(stream, the_last_event_reaches_its_readers) {
+    int fd = dial("");
+    cr_assert(read_until(fd, "whole", "\"log\":[]", event, sizeof event));
+    gw_node_snapshot *snapshot = rig_busy_snapshot();
+    snapshot->ended = true;
+    strcpy(snapshot->outcome, "done");
+    gw_board_publish(sources.board, snapshot);
+    add_steps(1, 3);
+    gw_http_close(http);
+    http = NULL;
+    cr_assert(read_until(fd, "change", "\"outcome\":\"done\"", event, sizeof event));
+    cr_expect_not_null(strstr(event, "\"train/loss\":{\"begin\":[1,2,3]"), "%s", event);
+    close(fd);
+}
+
 /* The end of the peer ends its streams, and waits for no reader. */
 Test(stream, the_end_of_the_server_ends_them) {
     int fd = dial(""), silent = dial("");

@@ -605,6 +605,15 @@ static int by_id(const void *a, const void *b) {
     return gw_peer_id_compare(&((const gw_snapshot_peer *)a)->id, &((const gw_snapshot_peer *)b)->id);
 }
 
+/* How the peer has ended; to begin again in the same process is no end. */
+static void fill_end(const gw_publisher *p, gw_node_snapshot *s) {
+    const gw_node_result *result = p->of.result;
+    s->ended = result->finished;
+    if (!s->ended || result->finish == GW_FINISH_REBASE) return;
+    snprintf(s->outcome, sizeof s->outcome, "%s", gw_publish_outcome(result->finish));
+    if (result->text != NULL) gw_names_mark(p->of.console->names, result->text, s->reason, sizeof s->reason);
+}
+
 /* Returns the number of committed steps. */
 static uint64_t fill_brain(gw_publisher *p, gw_node_snapshot *s) {
     gw_peer_status status;
@@ -614,7 +623,7 @@ static uint64_t fill_brain(gw_publisher *p, gw_node_snapshot *s) {
     gw_names_mark(p->of.console->names, waits_for ? status.waits_for : status.phase, s->phase,
                   sizeof s->phase);
     bool waits = status.waits || waits_for;
-    s->ended = p->of.result->finished;
+    fill_end(p, s);
     s->ending = status.ends;
     s->healthy = status.view != NULL && !s->ended && !waits;
     if (status.view) {
@@ -648,6 +657,7 @@ static uint64_t fill_brain(gw_publisher *p, gw_node_snapshot *s) {
 static void fill_network(const gw_publisher *p, gw_node_snapshot *s) {
     const gw_network *network = p->of.network;
     s->listen = network->listen;
+    s->http = *p->of.http;
     s->counter[GW_COUNT_CONTROL_SENT] = network->sent_bytes;
     s->counter[GW_COUNT_CONTROL_RECEIVED] = network->received_bytes;
     s->counter[GW_COUNT_LINKS_CORRUPT] = gw_data_links_corrupt(network->data_links);

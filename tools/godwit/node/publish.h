@@ -45,6 +45,7 @@ typedef struct gw_published {
     const gw_node_job *job;
     const gw_identity *self;
     const gw_network *network;
+    const gw_addr *http; /* family 0 = there is no --http */
     const gw_engine *engine;
     const gw_server *server;
     gw_history *history;

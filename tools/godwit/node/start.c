@@ -756,6 +756,7 @@ static void connect_fixed_parts(gw_node *node) {
                                         .job = &node->job,
                                         .self = &node->self.identity,
                                         .network = &node->network,
+                                        .http = &node->http.addr,
                                         .engine = &node->engine,
                                         .server = &node->server,
                                         .history = node->history,

@@ -251,7 +251,7 @@ class Chart {
   /* The usual distance of neighbours, which is more than one where evaluations are in between. */
   usualGap(s) {
     const last = s.begin.length - 1;
-    return last < 1 ? 1 : 4 * Math.max(1, (s.begin[last] - s.begin[0]) / last - (s.end[0] - s.begin[0]));
+    return last < 1 ? 1 : 4 * Math.max(1, (s.begin[last] - s.begin[0]) / last - (s.end[1] - s.begin[1])); /* the first point is of one step */
   }
 
   paintMarks(g, s, x, y, fits, color) {

@@ -103,6 +103,7 @@ const columns = [
   ["peer", "Peer", (p) => (p.name || "") + p.id, null],
   ["state", "State", (p) => p.state, null],
   ["host", "Host", (p) => card(p).host, null],
+  ["address", "Address", (p) => p.address, null],
   ["device", "Device", (p) => card(p).device, (v) => v.split(";")[0]],
   ["step", "Step", (p) => p.step, whole],
   ["speed", "Shards/s", (p) => p.shards_per_s || undefined, (v) => number(v)],
@@ -134,7 +135,7 @@ function makePeerHead() {
   $("peer-table").tHead.append(row);
 }
 
-const isText = (key) => ["peer", "state", "host", "device", "path"].includes(key);
+const isText = (key) => ["peer", "state", "host", "address", "device", "path"].includes(key);
 
 function comparePeers(a, b) {
   const value = columns.find((c) => c[0] === sortBy)[2];
@@ -147,7 +148,7 @@ function comparePeers(a, b) {
 function makePeerRow(id) {
   const row = make("tr"), cells = {};
   for (const [key, title] of columns) {
-    cells[key] = make("td", { "data-label": title, class: key === "peer" || key === "device" ? key : isText(key) ? "" : "number" });
+    cells[key] = make("td", { "data-label": title, class: ["peer", "state", "device"].includes(key) ? key : isText(key) ? "" : "number" });
     row.append(cells[key]);
   }
   const open = make("button", { type: "button", "aria-expanded": "false", title: "More about this peer" }, "+");
@@ -276,7 +277,7 @@ function describe(e) {
       if (e.state === "left") return [1, "○", "Peer " + name + " has left"];
       return [1, "●", "Peer " + name + " is " + e.state];
     }
-    case "view": return [1, "◆", "View " + e.number + ": " + count(e.members, "peer") + ", leader " + nameOf(e.leader, e.leader_name) + ", at step " + whole(e.step) + cause];
+    case "view": return [1, "◆", "View " + e.number + ": " + count(e.members, "peer") + namesOf(e.members) + ", leader " + nameOf(e.leader, e.leader_name) + ", at step " + whole(e.step) + cause];
     case "repair": return [2, "✚", "Step " + whole(e.step) + " repaired: " + count(e.shards, "shard") + " dealt again" + cause];
     case "join": return [1, "●", count(e.newcomers, "peer") + " joined at step " + whole(e.step) + "; the flock paused for " + duration(e.pause_ms / 1000)];
     case "checkpoint": return [0, "▣", "Checkpoint of step " + whole(e.step) + " complete, " + bytes(e.bytes) + " written here" + (e.took_ms ? " in " + duration(e.took_ms / 1000) : "")];
@@ -312,6 +313,12 @@ function describe(e) {
 function count(value, noun) {
   const n = Array.isArray(value) ? value.length : value;
   return whole(n) + " " + noun + (n === 1 ? "" : "s");
+}
+
+/* The names of some peers in brackets, or "" where they are too many for a line. */
+function namesOf(ids) {
+  if (!Array.isArray(ids) || ids.length === 0 || ids.length > 8) return "";
+  return " (" + ids.map((id) => nameOf(id)).join(", ") + ")";
 }
 
 function concerns(e, id) {
@@ -394,14 +401,14 @@ function efficiency(s) {
   return sum > 0 && s.shards_per_s > 0 && speeds.every((v) => v > 0) ? Math.min(1, s.shards_per_s / sum) : null;
 }
 
-function showReport(s) {
-  const report = Object.entries(s.report || {}).map(([key, value]) => key + " " + (typeof value === "number" ? number(value, 5) : value));
-  return report.slice(0, 4).join(", ");
+/* What a job reports, as one line of at most so many of its numbers. */
+function keyValues(report, most = 100) {
+  return Object.entries(report || {}).slice(0, most).map(([key, value]) => key + " " + (typeof value === "number" ? number(value, 5) : value)).join(", ");
 }
 
 function showTiles(s) {
   const peers = Object.values(known.peers), gone = peers.filter(isGone).length, busy = efficiency(s);
-  const left = s.steps > 0 && s.step_ms > 0 && !s.ended ? ((s.steps - (s.step || 0)) * s.step_ms) / 1000 : null;
+  const left = s.steps > 0 && s.step_ms > 0 && !s.outcome ? ((s.steps - (s.step || 0)) * s.step_ms) / 1000 : null;
   tile("left", "Time left", left === null ? null : left <= 0 ? "none" : duration(left), left > 0 ? "until " + clock(Date.now() / 1000 + left) : "");
   tile("step", "Time of a step", s.step_ms > 0 ? duration(s.step_ms / 1000) : "–");
   tile("shards", "Shards a second", s.shards_per_s > 0 ? number(s.shards_per_s) : "–");
@@ -416,9 +423,9 @@ function showTiles(s) {
   const energy = flockEnergy();
   tile("energy", "Energy", energy.joules > 0 ? (energy.joules < 3.6e5 ? number(energy.joules, 4) + " J" : number(energy.joules / 3.6e6, 4) + " kWh") : null,
     [energy.watts > 0 ? number(energy.watts, 3) + " W now" : "", energy.estimated ? "partly estimated" : "", "peers that tell"].filter(Boolean).join(", "));
-  const report = showReport(s);
+  const report = keyValues(s.report, 4);
   tile("report", "Last step", report || null, "", "wide");
-  const evaluation = Object.entries(s.evaluation || {}).map(([k, v]) => k + " " + (typeof v === "number" ? number(v, 5) : v)).join(", ");
+  const evaluation = keyValues(s.evaluation);
   tile("evaluation", "Last evaluation", evaluation || null, evaluation ? "after step " + whole(s.evaluation_step) : "", "wide");
 }
 
@@ -435,7 +442,8 @@ function flockEnergy() {
 function showHealth(s) {
   const health = $("health");
   let kind = "good", text = "✓ " + (s.phase || "computing");
-  if (s.ended || s.phase === undefined) [kind, text] = ["warn", "■ " + (s.phase || "starting")];
+  if (s.outcome) [kind, text] = [endKind(s), "■ " + s.outcome];
+  else if (s.phase === undefined) [kind, text] = ["warn", "■ starting"];
   else if (!s.healthy) [kind, text] = ["warn", "▲ " + (s.phase || "waiting")];
   setText(health, text);
   health.className = "pill " + kind;
@@ -446,6 +454,35 @@ function showHealth(s) {
     if (card(peer).disk_writable === false && !peer.self) troubles.push("The disk of peer " + nameOf(peer.id) + " fails.");
   $("trouble").hidden = troubles.length === 0;
   setText($("trouble"), troubles.join(" "));
+}
+
+/* How the peer has ended, at the top: that it does not answer any more is no fault then. */
+const endWords = {
+  done: "The job is done",
+  stopped: "The job was stopped. The same command goes on from its last checkpoint",
+  left: "This peer has left its flock, as it was asked to; the others go on",
+};
+
+const endKind = (s) => (s.outcome === "done" ? "good" : s.outcome in endWords ? "warn" : "bad");
+
+function showEnd(s) {
+  const end = $("end");
+  end.hidden = !s.outcome;
+  if (!s.outcome) return;
+  const last = events.filter((e) => e.event === "done").pop() || {};
+  const facts = [endWords[s.outcome] || "This peer has ended: " + s.outcome, s.reason && s.outcome !== "done" ? s.reason : ""];
+  facts.push((s.steps > 0 && s.step < s.steps ? whole(s.step) + " of " + whole(s.steps) : whole(s.step)) + " steps" + (last.seconds > 0 ? " in " + duration(last.seconds) : ""));
+  const summary = keyValues(last.summary);
+  facts.push(summary ? "Result: " + summary : "", last.state ? "Hash of the state: " + last.state : "");
+  setText(end, "■ " + facts.filter(Boolean).join(". ") + ".");
+  end.className = endKind(s);
+}
+
+function showMembers() {
+  const members = Object.values(known.peers).filter((p) => p.member).sort((a, b) => a.id.localeCompare(b.id));
+  const texts = members.map((p) => nameOf(p.id, p.name) + (card(p).host ? " on host " + card(p).host : "") + ", at " + p.address + (card(p).http ? ", page at " + card(p).http : ""));
+  if (texts.join("\n") !== [...$("member-list").children].map((item) => item.textContent).join("\n"))
+    $("member-list").replaceChildren(...texts.map((text) => make("li", {}, text)));
 }
 
 function showOverview() {
@@ -459,8 +496,10 @@ function showOverview() {
   $("bar").setAttribute("aria-valuenow", String(Math.floor(100 * part)));
   const loading = s.loading_step >= 0 && s.loading_step !== undefined ? ", fetching the state of step " + whole(s.loading_step) : "";
   setText($("progress-text"), s.step === undefined ? "No state yet" + loading : "Step " + whole(step) + (s.steps > 0 ? " of " + whole(s.steps) + ", " + percent(part) : "") + loading);
-  document.title = (s.steps > 0 ? Math.floor(100 * part) + " % " : "") + (s.job || "godwit") + " – godwit";
+  document.title = (s.outcome ? s.outcome + ": " : s.steps > 0 ? Math.floor(100 * part) + " % " : "") + (s.job || "godwit") + " – godwit";
   showHealth(s);
+  showEnd(s);
+  showMembers();
   showTiles(s);
   setText($("view-now"), s.view_number > 0 ? "View " + s.view_number + ": " + count(s.members, "member") + ", led by " + nameOf(s.leader, s.leader_name) + "." : "This peer is in no view.");
   setText($("foot"), "godwit " + (s.version || "") + ", process " + (s.pid || "?") + " on " + (s.listen || "?") + ", boot " + (s.boot || "?"));
@@ -695,6 +734,7 @@ function showAll() {
 }
 
 function lost() {
+  if (known.state.outcome) return;
   if (lostAt === null) lostAt = new Date();
   const away = $("away");
   away.hidden = false;

@@ -9,7 +9,7 @@
  * BLAKE2b-256 of all that. */
 static const char mark[8] = "gwseries";
 
-enum { VERSION = 1, HEAD_BYTES = 8 + 1 + 32 + 4, SUM_BYTES = 32 };
+enum { VERSION = 2, HEAD_BYTES = 8 + 1 + 32 + 4, SUM_BYTES = 32 };
 
 uint64_t gw_series_set_last(const gw_series_set *set) {
     uint64_t last = 0;

@@ -119,6 +119,11 @@ bool gw_levels_add(gw_levels *levels, uint64_t step, double value, gw_err *err) 
     gw_series_level *finest = &levels->level[0];
     if (step == 0 || step >= UINT64_C(1) << 62 || !(fabs(value) <= most_size)) return true;
     if (step <= levels->last) gw_levels_cut(levels, step);
+    if (levels->first.step == 0) {
+        levels->first = (gw_level_single){step, value};
+        levels->last = step;
+        return true;
+    }
     if (finest->ring == NULL && (finest->ring = calloc(room_of(0), bytes_of(0))) == NULL)
         return gw_fail(err, GW_E_NOMEM, "out of memory for a series");
     if (finest->count == GW_LEVEL_SINGLES && levels->level[1].ring == NULL && !make_level(levels, 1, err))
@@ -167,6 +172,7 @@ static void cut_level(gw_levels *levels, uint32_t k, uint64_t step) {
 
 void gw_levels_cut(gw_levels *levels, uint64_t step) {
     if (step > levels->last) return;
+    if (levels->first.step >= step) gw_levels_free(levels);
     for (uint32_t k = 0; k < GW_LEVELS && levels->level[k].ring != NULL; k++) cut_level(levels, k, step);
     levels->last = step > 0 ? step - 1 : 0;
 }
@@ -177,13 +183,13 @@ typedef struct sink {
     gw_series_point *points; /* NULL: points are only counted */
     uint32_t count, most;
     uint32_t join, joined; /* so many entries become one point; that many are in the last one */
-    uint64_t last;         /* no value is of a later step */
+    uint64_t least, last;  /* no value of a bin is of an earlier or a later step */
 } sink;
 
 static void give(sink *s, uint32_t k, const gw_level_bin *bin) {
     gw_series_point *end = s->points != NULL && s->count > 0 ? &s->points[s->count - 1] : NULL;
     uint64_t first = first_step(k, bin->number), last = last_step(k, bin->number);
-    if (first == 0) first = 1; /* steps count from 1 */
+    if (first < s->least) first = s->least;
     if (last > s->last) last = s->last;
     if (s->points == NULL) {
         s->count++;
@@ -216,8 +222,16 @@ static uint32_t place_of(const gw_levels *levels, uint32_t k, uint64_t step) {
     return low;
 }
 
-/* Gives the entries of the range: those of level `finest`, and before them those of coarser levels. */
+/* Gives the entries of the range: those of level `finest`, and before them those of coarser levels. The first value
+ * is a point of its own where there may be more than one point. */
 static void collect(const gw_levels *levels, uint32_t finest, uint64_t from, uint64_t to, sink *s) {
+    const gw_level_single *first = &levels->first;
+    s->least = 1; /* steps count from 1 */
+    if (first->step != 0 && first->step >= from && first->step <= to) {
+        give(s, 0, &(gw_level_bin){first->step, 1, first->value, first->value, first->value, first->value});
+        if (s->most > 1) s->joined = s->join;
+    }
+    s->least = first->step + 1;
     uint32_t top = 0;
     while (top + 1 < GW_LEVELS && levels->level[top + 1].ring != NULL) top++;
     uint64_t next = from; /* steps before it have been given */
@@ -253,7 +267,7 @@ uint32_t gw_levels_read(const gw_levels *levels, uint64_t from, uint64_t to, uin
             break; /* neighbours are joined, so that it fits */
         if (finest + 1 == GW_LEVELS || levels->level[finest + 1].ring == NULL) break;
     }
-    s.join = (s.count + most - 1) / most;
+    s.join = most > 1 ? (s.count + most - 2) / (most - 1) : s.count; /* the first value is not joined */
     s.points = points;
     s.count = s.joined = 0;
     collect(levels, finest, from, to, &s);
@@ -274,7 +288,7 @@ void gw_levels_free(gw_levels *levels) {
 
 /* The bytes. */
 
-enum { HEAD_BYTES = 8 + 1, LEVEL_BYTES = 1 + 8 + 4 };
+enum { HEAD_BYTES = 8 + 8 + 8 + 1, LEVEL_BYTES = 1 + 8 + 4 };
 
 size_t gw_levels_bytes(const gw_levels *levels) {
     size_t bytes = HEAD_BYTES;
@@ -287,6 +301,8 @@ void gw_levels_put(gw_writer *w, const gw_levels *levels) {
     uint8_t count = 0;
     while (count < GW_LEVELS && levels->level[count].ring != NULL) count++;
     gw_put_u64(w, levels->last);
+    gw_put_u64(w, levels->first.step);
+    gw_put_f64(w, levels->first.value);
     gw_put_u8(w, count);
     for (uint32_t k = 0; k < count; k++) {
         const gw_series_level *level = &levels->level[k];
@@ -351,7 +367,7 @@ static void get_level(gw_reader *r, uint32_t k, gw_levels *levels) {
             *bin_at(level, level->count++) = bin;
         else
             *single_at(level, level->count++) = (gw_level_single){bin.number, bin.last};
-        if (first_step(k, bin.number) > levels->last) r->failed = true;
+        if (first_step(k, bin.number) > levels->last || levels->first.step == 0) r->failed = true;
     }
     bool in_last = count > 0 && !r->failed && k > 0 && level->kept >> SHIFT * k == least - 1;
     if (level->kept != 0 && level->count > 0 && !in_last) r->failed = true;
@@ -360,8 +376,12 @@ static void get_level(gw_reader *r, uint32_t k, gw_levels *levels) {
 void gw_levels_get(gw_reader *r, gw_levels *levels) {
     memset(levels, 0, sizeof *levels);
     levels->last = gw_get_u64(r);
+    levels->first.step = gw_get_u64(r);
+    levels->first.value = gw_get_f64(r);
     uint8_t count = gw_get_u8(r);
-    if (count > GW_LEVELS || levels->last >= UINT64_C(1) << 62) r->failed = true;
+    bool bad = levels->last >= UINT64_C(1) << 62 || levels->first.step > levels->last ||
+               !is_value(levels->first.value);
+    if (count > GW_LEVELS || bad) r->failed = true;
     for (uint32_t k = 0; k < count && !r->failed; k++) get_level(r, k, levels);
     /* What a level has dropped is in the next one. */
     if (count > 0 && count < GW_LEVELS && levels->level[count - 1].dropped) r->failed = true;

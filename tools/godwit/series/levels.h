@@ -1,5 +1,6 @@
 /* The values of one number by step, in several levels of detail: the latest values singly, and before them bins
- * of 8, 64, 512 ... steps. Each level is a ring, so that memory is bounded however long a run is, and any range
+ * of 8, 64, 512 ... steps. The very first value is kept by itself, in none of the levels: where a loss begins is not
+ * hidden in the mean of a bin. Each level is a ring, so that memory is bounded however long a run is, and any range
  * of steps can be drawn with some hundreds of points. A level is made when the one before it is full for the
  * first time; thus the coarsest level reaches back to the first value, until it is full itself, after 1.3
  * thousand million steps.
@@ -53,7 +54,8 @@ typedef struct gw_series_level {
 
 /* All zero: there are no values. */
 typedef struct gw_levels {
-    uint64_t last; /* step of the last value; 0: there is none */
+    uint64_t last;         /* step of the last value; 0: there is none */
+    gw_level_single first; /* step 0: there are no values */
     gw_series_level level[GW_LEVELS];
 } gw_levels;
 

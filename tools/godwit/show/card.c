@@ -64,6 +64,7 @@ static const field fields[] = {
     FIELD(33, COUNT, "bad_elements", bad_elements),
     FIELD(34, REAL, "joules_a_step", step_joules),
     FIELD(35, REAL, "joules_a_shard", shard_joules),
+    FIELD(36, TEXT, "http", http),
 };
 enum { FIELDS = sizeof fields / sizeof fields[0] };
 _Static_assert(FIELDS <= 64, "each has a bit");
@@ -182,6 +183,10 @@ void gw_card_of(const gw_node_snapshot *s, gw_card *card) {
                             &card->rss_bytes, &card->disk_writable};
     for (uint32_t i = 0; i < sizeof always / sizeof always[0]; i++) know(card, always[i]);
     if (card->shards_per_s > 0) know(card, &card->shards_per_s);
+    if (s->http.family != 0) {
+        gw_addr_text(&s->http, card->http);
+        know(card, card->http);
+    }
     add_checkpoint(s, card);
     add_gpus(s, card);
     add_energy(s, card);

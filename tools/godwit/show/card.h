@@ -18,6 +18,7 @@ enum { GW_CARD_BYTES = 1200 /* a card has no more */, GW_CARD_TEXT = 200 };
 typedef struct gw_card {
     uint64_t known; /* bit i: the field of line i of the table is meaningful */
     char host[65], version[16], device[GW_CARD_TEXT], phase[GW_CARD_TEXT];
+    char http[GW_ADDR_TEXT]; /* where it serves its page */
     double uptime_s;
     uint64_t boot, pid, workers;
     uint64_t shards, stolen, lost, in_flight; /* of this process; shards that others took; that run now */

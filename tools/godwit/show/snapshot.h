@@ -122,6 +122,7 @@ typedef struct gw_node_snapshot {
     char name[GW_NAME_TEXT], leader_name[GW_NAME_TEXT];
     uint64_t boot;
     gw_addr listen;
+    gw_addr http; /* where the page is served; family 0: nowhere */
     char phase
         [GW_TEXT_BYTES]; /* what the peer does or waits for: "computing", "waiting for 4 peers: 2 here" */
     /* the answer of /healthz: the peer computes or is about to. False when it has no view, waits or has
@@ -129,6 +130,9 @@ typedef struct gw_node_snapshot {
     bool healthy;
     bool ending; /* the peer leaves, or its job ends; the rates below are those of the last steps before */
     bool ended;  /* the peer has ended; this is its last snapshot */
+    /* How it has ended, as the event "done" says, and why: "done", or "failed" and a message. "": it has not, or it
+     * begins again in this process. */
+    char outcome[16], reason[GW_TEXT_BYTES];
 
     uint64_t epoch; /* of the view, shown to people as its number; 0 = no view */
     gw_view_name view;

@@ -102,7 +102,10 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_text(root, "name", s->name);
     gw_json_count(root, "boot", s->boot);
     gw_json_addr(root, "listen", &s->listen);
+    if (s->http.family != 0) gw_json_addr(root, "http", &s->http);
     gw_json_text(root, "phase", s->phase);
+    if (s->outcome[0] != '\0') gw_json_text(root, "outcome", s->outcome);
+    if (s->reason[0] != '\0') gw_json_text(root, "reason", s->reason);
     if (s->corruption[0] != '\0') gw_json_text(root, "corruption", s->corruption);
     gw_json_flag(root, "healthy", s->healthy);
     gw_json_count(root, "view_number", s->epoch);

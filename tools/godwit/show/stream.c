@@ -13,6 +13,8 @@
 #include <string.h>
 
 #define EVERY_NS UINT64_C(1000000000)
+/* So long the end of the server waits for readers to take the last event. */
+#define LAST_NS UINT64_C(500000000)
 
 enum {
     TEXTS = 8, /* events that are kept for readers */
@@ -48,7 +50,8 @@ struct gw_streams {
 
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
-    bool stopped, joined;
+    bool ending;          /* the newest event is the last one: streams end when they have sent it */
+    bool stopped, joined; /* streams end at once; the thread is over */
     stream *first;
     uint32_t count;
     uint64_t newest;   /* number of the newest event; 0: there was none */
@@ -226,7 +229,7 @@ static void *run(void *context) {
     uint64_t next_ns = 0;
     gw_priority_lower();
     pthread_mutex_lock(&streams->lock);
-    while (!streams->stopped) {
+    while (!streams->ending) {
         if (streams->count == 0) {
             forget(streams);
             gw_cond_wait_until(&streams->changed, &streams->lock, UINT64_MAX);
@@ -265,7 +268,8 @@ static ssize_t read_stream(void *context, uint64_t position, char *bytes, size_t
     gw_streams *all = s->all;
     ssize_t count = 0; /* the constants below are unsigned in libmicrohttpd before 0.9.74 */
     pthread_mutex_lock(&all->lock);
-    if (all->stopped) {
+    bool told_all = s->now == NULL && all->ending && s->follows > all->newest;
+    if (all->stopped || told_all) {
         count = (ssize_t)MHD_CONTENT_READER_END_OF_STREAM;
     } else if (s->now == NULL && !take_next(s)) {
         count = (ssize_t)MHD_CONTENT_READER_END_WITH_ERROR;
@@ -295,7 +299,7 @@ static void free_stream(void *context) {
     *at = s->next;
     all->count--;
     release(s->now);
-    if (all->count == 0) pthread_cond_signal(&all->changed);
+    if (all->count == 0) pthread_cond_broadcast(&all->changed);
     pthread_mutex_unlock(&all->lock);
     free(s);
 }
@@ -332,7 +336,7 @@ struct MHD_Response *gw_streams_response(gw_streams *streams, struct MHD_Connect
     s->all = streams;
     s->connection = connection;
     pthread_mutex_lock(&streams->lock);
-    if (!streams->stopped && streams->count < GW_STREAMS && begin(s, last_id))
+    if (!streams->ending && streams->count < GW_STREAMS && begin(s, last_id))
         response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, s, free_stream);
     if (response != NULL) {
         s->next = streams->first;
@@ -371,14 +375,27 @@ gw_streams *gw_streams_open(const gw_api_sources *sources, gw_err *err) {
     return NULL;
 }
 
-void gw_streams_stop(gw_streams *streams) {
-    if (streams == NULL || streams->joined) return;
+/* Makes the last event, with which the thread ends. */
+static void end_thread(gw_streams *streams) {
     pthread_mutex_lock(&streams->lock);
-    streams->stopped = true;
-    pthread_cond_signal(&streams->changed);
+    streams->ending = true;
+    if (streams->count > 0) make_event(streams);
+    pthread_cond_broadcast(&streams->changed);
     pthread_mutex_unlock(&streams->lock);
     pthread_join(streams->thread, NULL);
     streams->joined = true;
+}
+
+void gw_streams_stop(gw_streams *streams) {
+    if (streams == NULL || streams->joined) return;
+    const uint64_t end_ns = gw_now_ns() + LAST_NS;
+    end_thread(streams);
+    wake(streams);
+    pthread_mutex_lock(&streams->lock);
+    while (streams->count > 0)
+        if (!gw_cond_wait_until(&streams->changed, &streams->lock, end_ns)) break;
+    streams->stopped = true;
+    pthread_mutex_unlock(&streams->lock);
     wake(streams);
 }
 

@@ -7,6 +7,9 @@
  * client that was away for some seconds, and says by Last-Event-ID where it was, gets the changes since then, and
  * otherwise "whole" again.
  *
+ * The last event is made when the server ends: where the peer has ended for good, its state has "outcome" (and "reason")
+ * and its events the line "done".
+ *
  * At most GW_STREAMS clients are served; the next one gets 503. All read the same texts, so that a reader costs one
  * copy. One that falls behind by more than a few events is dropped, and may come again.
  *
@@ -24,7 +27,8 @@ typedef struct gw_streams gw_streams;
 
 /* The sources are borrowed. Returns NULL on failure. */
 gw_streams *gw_streams_open(const gw_api_sources *sources, gw_err *err);
-/* Ends all streams; it is called before the server stops. NULL is allowed. */
+/* Ends all streams, after a last event; waits for half a second at most until their readers have taken it. It is called
+ * before the server stops. NULL is allowed. */
 void gw_streams_stop(gw_streams *streams);
 /* After the server has stopped. NULL is allowed. */
 void gw_streams_close(gw_streams *streams);
