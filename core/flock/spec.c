@@ -1,15 +1,14 @@
 #include "core/flock/spec.h"
 
 #include "core/base/assert.h"
-#include "core/base/utf8.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, HEAD_BYTES = 4, SIGNATURE_BYTES = crypto_sign_BYTES, FILE_HEAD_BYTES = 2 + 32 + 8 + 1 };
+enum { VERSION = 1, HEAD_BYTES = 4, SIGNATURE_BYTES = crypto_sign_BYTES };
 enum { LEAST_BYTES = HEAD_BYTES + SIGNATURE_BYTES, MUST_KNOW_BELOW = 128 };
-enum { HOLD = 1, RIGID = 2, SHARED = 4, ALL_FLAGS = 7 };
+enum { HOLD = 1, RIGID = 2, ALL_FLAGS = 3 };
 
 static const uint8_t MAGIC[] = {'G', 'J', 'S'};
 
@@ -37,6 +36,8 @@ enum {
     TAG_TOKEN,
     TAG_AFTER,
     TAG_FILES,
+    TAG_ADOPTS,
+    TAG_SWEEP,
     TAG_END,
 };
 
@@ -46,22 +47,6 @@ bool gw_job_name_is_valid(const char *name) {
     size_t length = strlen(name);
     return length >= 1 && length <= GW_JOB_SPEC_NAME_BYTES && name[0] != '.' &&
            strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == length;
-}
-
-bool gw_job_path_is_valid(const char *path) {
-    size_t length = strlen(path), wrong;
-    bool control;
-    if (length == 0 || length > GW_JOB_SPEC_PATH_BYTES || !gw_utf8_is_printable(path, &wrong, &control))
-        return false;
-    for (const char *part = path;;) {
-        size_t part_length = strcspn(part, "/");
-        if (part_length == 0 || (part_length == 1 && part[0] == '.') ||
-            (part_length == 2 && memcmp(part, "..", 2) == 0))
-            return false;
-        part += part_length;
-        if (*part == '\0') return true;
-        part++;
-    }
 }
 
 static bool check_words(const char *const *words, uint32_t count, const char *what, gw_err *err) {
@@ -81,25 +66,6 @@ static bool check_environment(const gw_job_spec *spec, gw_err *err) {
         if (equals == NULL || equals == spec->environment[i])
             return gw_fail(err, GW_E_USAGE, "a variable of the environment is not NAME=VALUE: %.40s",
                            spec->environment[i]);
-    }
-    return true;
-}
-
-static bool check_files(const gw_job_spec *spec, gw_err *err) {
-    if (spec->file_count > GW_JOB_SPEC_FILES)
-        return gw_fail(err, GW_E_USAGE, "%u files travel with the job; %d are allowed", spec->file_count,
-                       GW_JOB_SPEC_FILES);
-    for (uint32_t i = 0; i < spec->file_count; i++) {
-        if (!gw_job_path_is_valid(spec->files[i].path))
-            return gw_fail(
-                err, GW_E_USAGE,
-                "a file that travels needs a relative name of printable characters without '..', of %d "
-                "bytes at most: %.200s",
-                GW_JOB_SPEC_PATH_BYTES, spec->files[i].path);
-        if (i > 0 && strcmp(spec->files[i - 1].path, spec->files[i].path) >= 0)
-            return gw_fail(err, GW_E_USAGE,
-                           "files of a job are in the order of their names, and none comes twice: %s",
-                           spec->files[i].path);
     }
     return true;
 }
@@ -131,7 +97,7 @@ static bool check(const gw_job_spec *spec, gw_err *err) {
     if (spec->directory != NULL && spec->directory[0] != '/')
         return gw_fail(err, GW_E_USAGE, "the working directory is not an absolute path: %s", spec->directory);
     return check_numbers(spec, err) && check_words(spec->command, spec->command_count, "the command", err) &&
-           check_environment(spec, err) && check_files(spec, err);
+           check_environment(spec, err);
 }
 
 /* Writing. A field is put with a length of 0, which is written when its end is known; an empty one is taken back. */
@@ -193,18 +159,10 @@ static void put_nodes(gw_writer *w, const gw_job_spec *spec) {
     end(w, start);
 }
 
-static void put_lists(gw_writer *w, const gw_job_spec *spec) {
+static void put_after(gw_writer *w, const gw_job_spec *spec) {
     size_t start = begin(w, TAG_AFTER);
     for (uint32_t i = 0; i < spec->after_count; i++)
         gw_put_bytes(w, spec->after[i].bytes, sizeof spec->after[i].bytes);
-    end(w, start);
-    start = begin(w, TAG_FILES);
-    for (uint32_t i = 0; i < spec->file_count; i++) {
-        gw_put_string(w, spec->files[i].path);
-        gw_put_hash(w, &spec->files[i].hash);
-        gw_put_u64(w, spec->files[i].bytes);
-        gw_put_u8(w, spec->files[i].executable);
-    }
     end(w, start);
 }
 
@@ -230,10 +188,12 @@ static void put_body(gw_writer *w, const gw_job_spec *spec) {
     put_number(w, TAG_SHARES, spec->shares);
     put_number(w, TAG_RETRIES, spec->retries);
     put_number(w, TAG_PRIORITY, (uint32_t)spec->priority);
-    put_number(w, TAG_FLAGS,
-               (spec->hold ? HOLD : 0U) | (spec->rigid ? RIGID : 0U) | (spec->shared ? SHARED : 0U));
+    put_number(w, TAG_FLAGS, (spec->hold ? HOLD : 0U) | (spec->rigid ? RIGID : 0U));
     put_blob(w, TAG_TOKEN, spec->token, sizeof spec->token);
-    put_lists(w, spec);
+    put_after(w, spec);
+    put_blob(w, TAG_FILES, spec->files.bytes, sizeof spec->files.bytes);
+    put_blob(w, TAG_ADOPTS, spec->adopts.bytes, sizeof spec->adopts.bytes);
+    put_blob(w, TAG_SWEEP, spec->sweep, sizeof spec->sweep);
 }
 
 bool gw_job_spec_write(const gw_job_spec *spec, const uint8_t secret_key[64], uint8_t **bytes,
@@ -245,8 +205,7 @@ bool gw_job_spec_write(const gw_job_spec *spec, const uint8_t secret_key[64], ui
     put_body(&w, spec);
     if (w.failed) {
         free(memory);
-        return gw_fail(err, GW_E_LIMIT,
-                       "the job's command, environment and list of files are more than %d bytes",
+        return gw_fail(err, GW_E_LIMIT, "the job's command and environment are more than %d bytes",
                        GW_JOB_RECORD_SPEC_BYTES);
     }
     crypto_sign_detached(memory + w.length, NULL, memory, w.length, secret_key);
@@ -260,7 +219,7 @@ bool gw_job_spec_write(const gw_job_spec *spec, const uint8_t secret_key[64], ui
 typedef struct memory {
     char *texts; /* all strings; a string's length on the wire takes more bytes than its terminator */
     size_t used;
-    void *command, *environment, *after, *files;
+    void *command, *environment, *after;
 } memory;
 
 static void *take(size_t count, size_t size) {
@@ -311,24 +270,10 @@ static void get_after(gw_reader *r, memory *m, gw_job_spec *spec) {
     spec->after = after;
 }
 
-static void get_files(gw_reader *r, memory *m, gw_job_spec *spec) {
-    size_t most = gw_reader_left(r) / FILE_HEAD_BYTES + 1;
-    gw_job_file *files = m->files = take(most, sizeof *files);
-    while (!r->failed && gw_reader_left(r) > 0 && spec->file_count < most) {
-        gw_job_file *file = &files[spec->file_count++];
-        file->path = get_text(r, m);
-        gw_get_hash(r, &file->hash);
-        file->bytes = gw_get_u64(r);
-        file->executable = gw_get_u8(r) != 0;
-    }
-    spec->files = files;
-}
-
 static void get_flags(gw_reader *r, gw_job_spec *spec) {
     uint64_t flags = gw_get_u64(r);
     spec->hold = (flags & HOLD) != 0;
     spec->rigid = (flags & RIGID) != 0;
-    spec->shared = (flags & SHARED) != 0;
     r->failed |= flags > ALL_FLAGS;
 }
 
@@ -412,7 +357,13 @@ static void get_field(gw_reader *r, uint8_t tag, memory *m, gw_job_spec *spec) {
         get_after(r, m, spec);
         break;
     case TAG_FILES:
-        get_files(r, m, spec);
+        gw_get_hash(r, &spec->files);
+        break;
+    case TAG_ADOPTS:
+        gw_get_bytes(r, spec->adopts.bytes, sizeof spec->adopts.bytes);
+        break;
+    case TAG_SWEEP:
+        gw_get_bytes(r, spec->sweep, sizeof spec->sweep);
         break;
     default:
         get_numbers(r, tag, spec);
@@ -489,7 +440,6 @@ void gw_job_spec_free(gw_job_spec *spec) {
         free(m->command);
         free(m->environment);
         free(m->after);
-        free(m->files);
         free(m);
     }
     *spec = (gw_job_spec){.kind = GW_JOB_RUN};

@@ -8,7 +8,7 @@
  * itself whether that key may; gw_job_spec_read verifies it.
  *
  * A job name is 1 to 63 of A-Z a-z 0-9 . _ -, and never begins with a dot: it may be a file's name, and never a
- * path. Names of files are relative, of components that are neither empty nor "." nor "..".
+ * path.
  *
  * Pure; any thread. */
 #ifndef GODWIT_CORE_FLOCK_SPEC_H
@@ -20,10 +20,8 @@
 
 enum {
     GW_JOB_SPEC_NAME_BYTES = 63,
-    GW_JOB_SPEC_WORDS = 1024,     /* of a command; of an environment */
-    GW_JOB_SPEC_FILES = 4096,     /* that travel with a job */
-    GW_JOB_SPEC_PATH_BYTES = 512, /* of a file's name */
-    GW_JOB_SPEC_AFTER = 64,       /* jobs that it waits for */
+    GW_JOB_SPEC_WORDS = 1024, /* of a command; of an environment */
+    GW_JOB_SPEC_AFTER = 64,   /* jobs that it waits for */
     GW_JOB_SPEC_RETRIES = GW_JOB_RECORD_ROUNDS - 1,
     GW_JOB_SPEC_NODES = 65535,
 };
@@ -33,14 +31,6 @@ typedef enum gw_job_kind {
     GW_JOB_COMMAND, /* a program with its arguments, on one node */
     GW_JOB_KINDS,
 } gw_job_kind;
-
-/* A file that the submitter had, which is fetched by its hash and put below the working directory. */
-typedef struct gw_job_file {
-    const char *path;
-    gw_hash hash;
-    uint64_t bytes;
-    bool executable;
-} gw_job_file;
 
 typedef struct gw_job_spec {
     uint8_t nonce[16];     /* random: two submissions of one command are two jobs */
@@ -66,20 +56,20 @@ typedef struct gw_job_spec {
     int32_t priority; /* until somebody changes it */
     bool hold;        /* until somebody releases it */
     bool rigid;       /* it cannot go on with fewer nodes than its least */
-    bool shared; /* the directory is one of a file system that all nodes share: `token` is written in it */
+    /* Random bytes that the submitter has written into a file in `directory`: a node where they are has that very
+     * directory. All zeros: he could not write there. */
     uint8_t token[16];
     const gw_job_record_id *after; /* jobs that must be done before */
     uint32_t after_count;
-    const gw_job_file *files; /* by rising path, none twice */
-    uint32_t file_count;
+    gw_hash files;           /* the name of the list of files that travel (files.h); all zeros: none do */
+    gw_job_record_id adopts; /* a job from whose checkpoints this one goes on; all zeros: none */
+    uint8_t sweep[16];       /* random: the same for all jobs of one sweep; all zeros: it is of none */
     void *
         memory; /* that the pointers of a specification that was read point into; NULL: they are the caller's */
 } gw_job_spec;
 
 /* Whether the text can name a job. */
 bool gw_job_name_is_valid(const char *name);
-/* Whether the text can name a file of a job. */
-bool gw_job_path_is_valid(const char *path);
 
 /* Writes the specification and its signature by an Ed25519 secret key (64 bytes), the one of spec->submitter. The
  * caller frees *bytes. Fails with GW_E_USAGE where a value is not allowed, and names it; with GW_E_LIMIT where the

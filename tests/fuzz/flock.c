@@ -1,5 +1,6 @@
-/* The targets `job_record` and `job_spec`: the record of a job on a standing flock, as a member sends it to others, and
- * what was submitted, which is in it. */
+/* The targets `job_record`, `job_spec` and `job_files`: the record of a job on a standing flock, as a member sends it to
+ * others, what was submitted, which is in it, and the list of the files that travel with it. */
+#include "core/flock/files.h"
 #include "core/flock/record.h"
 #include "core/flock/spec.h"
 #include "tests/fuzz/target.h"
@@ -76,7 +77,6 @@ static void signing_key(uint8_t public_key[32], uint8_t secret_key[64]) {
 static void spec_examples(fuzz_add *add, void *context) {
     static const char *words[] = {"digits", "--epochs", "3"}, *variables[] = {"A=1"};
     static const gw_job_record_id after = {{1, 2}};
-    static const gw_job_file files[] = {{"a.py", {{7}}, 10, false}, {"b/c", {{8}}, 20, true}};
     gw_job_spec spec = {.kind = GW_JOB_RUN,
                         .name = "base",
                         .command = words,
@@ -96,8 +96,8 @@ static void spec_examples(fuzz_add *add, void *context) {
         spec.environment_count = 1;
         spec.after = &after;
         spec.after_count = 1;
-        spec.files = files;
-        spec.file_count = 2;
+        spec.files = (gw_hash){{7}};
+        spec.adopts = (gw_job_record_id){{8}};
         spec.directory = "/home";
         spec.need.cores = 2;
         spec.priority = -1;
@@ -131,3 +131,40 @@ static bool take_spec(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_job_spec = {"job_spec", 20000, 1024, spec_examples, NULL, take_spec};
+
+static void files_examples(fuzz_add *add, void *context) {
+    static const gw_hash chunks[] = {{{1}}, {{2}}};
+    static const gw_job_file list[] = {{"a-b", false, 0, NULL},
+                                       {"a.py", false, 10, chunks},
+                                       {"a/b", true, GW_CHUNK_BYTES + 1, chunks},
+                                       {"a/c", false, GW_CHUNK_BYTES, chunks}};
+    uint8_t *bytes;
+    size_t length;
+    gw_err err;
+    for (uint32_t count = 1; count <= 4; count++) {
+        GW_ASSERT(gw_job_files_write(list, count, &bytes, &length, &err));
+        add(context, bytes, length);
+        free(bytes);
+    }
+}
+
+/* What is read is written as the same bytes, within the limits. */
+static bool take_files(const uint8_t *bytes, size_t count) {
+    gw_job_files files;
+    gw_err err;
+    uint8_t *again;
+    size_t length;
+    if (!gw_job_files_read(bytes, count, &files, &err)) {
+        GW_ASSERT(err.text[0] != '\0');
+        return false;
+    }
+    GW_ASSERT(files.count >= 1 && files.count <= GW_JOB_FILES_MOST && files.bytes <= GW_JOB_FILES_BYTES);
+    for (uint32_t i = 0; i < files.count; i++) GW_ASSERT(gw_job_path_is_valid(files.list[i].path));
+    GW_ASSERT(gw_job_files_write(files.list, files.count, &again, &length, &err));
+    GW_ASSERT(length == count && memcmp(again, bytes, count) == 0);
+    free(again);
+    gw_job_files_free(&files);
+    return true;
+}
+
+const fuzz_target fuzz_job_files = {"job_files", 20000, 1024, files_examples, NULL, take_files};

@@ -31,6 +31,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_series,
     &fuzz_job_record,
     &fuzz_job_spec,
+    &fuzz_job_files,
     &fuzz_claims,
     &fuzz_exchange,
     &fuzz_map_rows,

@@ -59,7 +59,7 @@ extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 /* exchange.c */
 extern const fuzz_target fuzz_claims, fuzz_exchange;
 /* flock.c */
-extern const fuzz_target fuzz_job_record, fuzz_job_spec;
+extern const fuzz_target fuzz_job_record, fuzz_job_spec, fuzz_job_files;
 /* map.c */
 extern const fuzz_target fuzz_map_rows;
 /* receipts.c */

@@ -133,6 +133,7 @@ ENDURES(keys)
 ENDURES(energy)
 ENDURES(job_record)
 ENDURES(job_spec)
+ENDURES(job_files)
 ENDURES(claims)
 ENDURES(exchange)
 ENDURES(map_rows)
@@ -193,7 +194,7 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 53);
+    cr_assert_eq(count, 54);
 }
 
 /* Every option that --help names is tried. */

@@ -516,11 +516,12 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     submit)
-        offered+=' --after= --cores= --dir= -d --env= --env-file= --gpus= --hold --json --memory= --name= --nodes= --priority= --retries= --rigid --shares= --sweep= --wait --help --usage'
+        offered+=' --after= --cores= --dir= -d --env= --env-file= --files= --gpus= --hold --json --memory= --name= --nodes= --priority= --retries= --rigid --shares= --sweep= --wait --help --usage'
         kinds[--after]='any'
         kinds[--cores]='any'
         kinds[--env]='any'
         kinds[--env-file]='any'
+        kinds[--files]='any'
         kinds[--gpus]='any'
         kinds[--memory]='any'
         kinds[--name]='any'

@@ -567,6 +567,7 @@ complete -c godwit -n '__godwit_is submit' -l cores -x -d 'Cores of each node (a
 complete -c godwit -n '__godwit_is submit' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is submit' -l env -x -d 'A variable of its environment, beside PATH, HOME and the like'
 complete -c godwit -n '__godwit_is submit' -l env-file -x -d 'A file of NAME=VALUE lines that each node reads: for secrets'
+complete -c godwit -n '__godwit_is submit' -l files -x -d 'A file or folder of this directory that a node without the directory gets (repeatable)'
 complete -c godwit -n '__godwit_is submit' -l gpus -x -d 'GPUs of each node (0)'
 complete -c godwit -n '__godwit_is submit' -l hold -d 'Wait until \'godwit release\''
 complete -c godwit -n '__godwit_is submit' -l json -d 'Print JSON'

@@ -210,8 +210,17 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
         .host = m->host, .grace_s = m->options->grace_s, .name = m->claims.name, .program = m->program};
     gw_err err;
     bool steps = action->spec->kind == GW_JOB_RUN;
+    char directory[GW_PATH_BYTES] = "";
     if (is_unsaved(m, &action->job) || is_resting(m, &action->job)) return; /* it decides again */
-    if ((!steps || choose_port(m, &place.port, &err)) &&
+    gw_prepared prepared = gw_member_prepare(m, action, directory, &err);
+    if (prepared == GW_PREPARING) return; /* it decides again */
+    if (prepared == GW_UNPREPARED) {
+        gw_log(GW_WARN, "flock", "%s cannot be started here yet: %s", action->spec->name, err.text);
+        rest(m, &action->job);
+        return;
+    }
+    place.directory = directory[0] != '\0' ? directory : NULL;
+    if (prepared == GW_PREPARED && (!steps || choose_port(m, &place.port, &err)) &&
         gw_children_start(m->children, &action->job, action->spec, action->round, &place, &err)) {
         gw_log(GW_INFO, "flock", "%s starts here%s", action->spec->name, action->round > 0 ? " again" : "");
         return;

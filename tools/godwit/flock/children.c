@@ -362,7 +362,7 @@ static bool run(gw_children *children, const char *folder, const char *id, const
         gw_keeper_task task = {.round = round,
                                .argv = (const char *const *)argv.list,
                                .environment = (const char *const *)environment.list,
-                               .directory = spec->directory != NULL ? spec->directory : work,
+                               .directory = place->directory != NULL ? place->directory : work,
                                .member_lock = children->member_lock,
                                .grace_s = place->grace_s + 5,
                                .orphan_s = GW_KEEPER_ORPHAN_S,

@@ -65,8 +65,9 @@ typedef struct gw_child_place {
     uint32_t grace_s;
     const uint32_t *processors;
     uint32_t processor_count;
-    const char *name;    /* of the node */
-    const char *program; /* of Godwit, for a RUN: its file stays when another build is installed */
+    const char *name;      /* of the node */
+    const char *directory; /* where the command runs; NULL: in work/ in the job's folder */
+    const char *program;   /* of Godwit, for a RUN: its file stays when another build is installed */
 } gw_child_place;
 
 /* Starts a child. Fails where its folder cannot be written or no process can be made. */

@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 64, READ_BYTES = 64 << 10 };
+enum { BACKLOG = 64, READ_BYTES = 64 << 10, MOST_BYTES = GW_MEMBER_DOOR_LINE_BYTES + GW_MEMBER_DOOR_BYTES };
 
 #define PAUSE_NS UINT64_C(100000000)
 
@@ -27,8 +27,10 @@ typedef struct guest {
     struct gw_member_door *door;
     int fd;
     gw_watch watch;
-    char *in; /* what has arrived and is no whole line yet */
+    char *in; /* what has arrived and is not served yet */
     size_t in_length;
+    json_t *request; /* whose line has arrived, and `wanted` bytes behind it not yet; NULL: there is none */
+    size_t wanted;
     char *out;
     size_t out_at, out_length, out_room;
     gw_member_door_call *call; /* the one that is being served; further lines wait */
@@ -71,6 +73,7 @@ static void drop(guest *c) {
         door->clients[i] = door->clients[--door->count];
         break;
     }
+    json_decref(c->request);
     free(c->in);
     free(c->out);
     free(c);
@@ -103,24 +106,44 @@ static bool write_out(guest *c) {
     return true;
 }
 
-/* Serves the next whole line, if there is one and none is being served. False: the client has gone or is dropped. */
-static bool serve_next(guest *c) {
-    char *end =
-        c->call == NULL && c->out_length == 0 && c->in_length > 0 ? memchr(c->in, '\n', c->in_length) : NULL;
+static void take_in(guest *c, size_t count) {
+    c->in_length -= count;
+    memmove(c->in, c->in + count, c->in_length);
+}
+
+/* Reads the next line, if it is whole. False: it is too long, or wants too much behind it. */
+static bool read_line(guest *c) {
+    char *end = c->in_length > 0 ? memchr(c->in, '\n', c->in_length) : NULL;
+    size_t length = end != NULL ? (size_t)(end - c->in) : c->in_length;
+    if (length > GW_MEMBER_DOOR_LINE_BYTES) return false;
     if (end == NULL) return true;
-    size_t length = (size_t)(end - c->in);
-    json_t *request = json_loadb(c->in, length, 0, NULL);
-    c->in_length -= length + 1;
-    memmove(c->in, end + 1, c->in_length);
+    c->request = json_loadb(c->in, length, 0, NULL);
+    if (c->request == NULL) c->request = json_null(); /* it is answered as what is no object */
+    take_in(c, length + 1);
+    json_int_t wanted = json_integer_value(json_object_get(c->request, "bytes"));
+    c->wanted = wanted > 0 ? (size_t)wanted : 0;
+    return wanted >= 0 && wanted <= GW_MEMBER_DOOR_BYTES;
+}
+
+/* Serves the next request, if it has arrived and none is being served. False: the client is to be dropped. */
+static bool serve_next(guest *c) {
+    if (c->call != NULL || c->out_length > 0) return true;
+    if (c->request == NULL && !read_line(c)) return false;
+    if (c->request == NULL || c->in_length < c->wanted) return true;
+    json_t *request = c->request;
+    size_t count = c->wanted;
     gw_member_door_call *call = calloc(1, sizeof *call);
     GW_ASSERT_MEMORY(call != NULL);
     call->client = c;
     c->call = call;
+    c->request = NULL;
+    c->wanted = 0;
     if (json_is_object(request))
-        c->door->serve(c->door->context, call, request); /* it may answer, and that may serve the next line */
+        c->door->serve(c->door->context, call, request, c->in, count); /* it may answer */
     else
         gw_member_door_fail(call, "a request is one line with a JSON object");
     json_decref(request);
+    take_in(c, count);
     return true;
 }
 
@@ -147,10 +170,10 @@ void gw_member_door_fail(gw_member_door_call *call, const char *text) {
     gw_member_door_answer(call, answer, NULL, 0);
 }
 
-/* Reads what has arrived. False: the client has gone, or sends a line that is too long. */
+/* Reads what has arrived. False: the client has gone, or sends more than it may. */
 static bool read_in(guest *c) {
     for (;;) {
-        if (c->in_length + READ_BYTES > GW_MEMBER_DOOR_LINE_BYTES + READ_BYTES) return false;
+        if (c->in_length > MOST_BYTES) return false;
         c->in = realloc(c->in, c->in_length + READ_BYTES);
         GW_ASSERT_MEMORY(c->in != NULL);
         ssize_t got = recv(c->fd, c->in + c->in_length, READ_BYTES, 0);
@@ -331,17 +354,15 @@ static json_t *read_answer(int fd, uint64_t end_ns, void **bytes, size_t *count,
     return answer;
 }
 
-json_t *gw_member_door_ask(gw_member_door_client *client, json_t *request, uint64_t patience_ns, void **bytes,
-                           size_t *count, gw_err *err) {
+/* Sends a request, and reads the answer to it. */
+static json_t *ask(gw_member_door_client *client, json_t *request, const void *given, size_t given_count,
+                   uint64_t patience_ns, void **bytes, size_t *count, gw_err *err) {
     char *line = gw_json_line(request);
     json_decref(request);
     GW_ASSERT_MEMORY(line != NULL);
-    bool sent = send_all(client->fd, line, strlen(line)) && send_all(client->fd, "\n", 1);
+    bool sent = send_all(client->fd, line, strlen(line)) && send_all(client->fd, "\n", 1) &&
+                send_all(client->fd, given, given_count);
     free(line);
-    if (bytes != NULL) {
-        *bytes = NULL;
-        *count = 0;
-    }
     if (!sent) {
         gw_fail(err, GW_E_PEER, "the member has ended");
         return NULL;
@@ -352,4 +373,20 @@ json_t *gw_member_door_ask(gw_member_door_client *client, json_t *request, uint6
     gw_fail(err, GW_E_USAGE, "%s", text);
     json_decref(answer);
     return NULL;
+}
+
+json_t *gw_member_door_ask(gw_member_door_client *client, json_t *request, uint64_t patience_ns, void **bytes,
+                           size_t *count, gw_err *err) {
+    if (bytes != NULL) {
+        *bytes = NULL;
+        *count = 0;
+    }
+    return ask(client, request, NULL, 0, patience_ns, bytes, count, err);
+}
+
+json_t *gw_member_door_give(gw_member_door_client *client, json_t *request, const void *bytes, size_t count,
+                            uint64_t patience_ns, gw_err *err) {
+    GW_ASSERT(count > 0 && count <= GW_MEMBER_DOOR_BYTES);
+    gw_json_count(request, "bytes", count);
+    return ask(client, request, bytes, count, patience_ns, NULL, NULL, err);
 }

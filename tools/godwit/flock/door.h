@@ -1,6 +1,6 @@
 /* The control socket of a member, DIR/flock.sock with mode 0600, by which the commands of a flock on this machine speak
- * with it. A client sends lines, one JSON object each; the answer to each is a line with a JSON object and, where it has
- * "bytes", so many bytes behind it. An object "do" names what is asked for (member.h); {"error": TEXT} is the answer to
+ * with it. A client sends lines, one JSON object each; the answer to each is a line with a JSON object. Behind a line
+ * whose object has "bytes" follow so many bytes, in both directions. An object's "do" names what is asked for (member.h); {"error": TEXT} is the answer to
  * what cannot be done.
  *
  * Thread: the loop's. The client's functions: any. */
@@ -13,15 +13,21 @@
 #include <jansson.h>
 #include <stddef.h>
 
-enum { GW_MEMBER_DOOR_LINE_BYTES = 1 << 20, GW_MEMBER_DOOR_CLIENTS = 256 };
+enum {
+    GW_MEMBER_DOOR_LINE_BYTES = 1 << 20,
+    GW_MEMBER_DOOR_BYTES = 4 << 20, /* behind a request: a chunk */
+    GW_MEMBER_DOOR_CLIENTS = 256,
+};
 
 #define GW_MEMBER_DOOR_NAME "flock.sock"
 
 typedef struct gw_member_door gw_member_door;
 typedef struct gw_member_door_call gw_member_door_call;
 
-/* Serves a request, whose object lives during the call. The callee calls gw_member_door_answer once, now or later. */
-typedef void gw_member_door_serve(void *context, gw_member_door_call *call, const json_t *request);
+/* Serves a request, whose object and `count` bytes live during the call. The callee calls gw_member_door_answer once, now
+ * or later. */
+typedef void gw_member_door_serve(void *context, gw_member_door_call *call, const json_t *request,
+                                  const void *bytes, size_t count);
 
 /* Opens the socket, in place of one that a dead process left. The caller holds the directory's lock. NULL on failure. */
 gw_member_door *gw_member_door_open(gw_loop *loop, const char *directory, gw_member_door_serve *serve,
@@ -47,5 +53,8 @@ void gw_member_door_disconnect(gw_member_door_client *client);
  * GW_E_TIMEOUT, and with GW_E_USAGE and its text where the answer is an error. */
 json_t *gw_member_door_ask(gw_member_door_client *client, json_t *request, uint64_t patience_ns, void **bytes,
                            size_t *count, gw_err *err);
+/* Does the same with 1 to GW_MEMBER_DOOR_BYTES bytes behind the request; those behind the answer are dropped. */
+json_t *gw_member_door_give(gw_member_door_client *client, json_t *request, const void *bytes, size_t count,
+                            uint64_t patience_ns, gw_err *err);
 
 #endif

@@ -1,10 +1,12 @@
 /* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, act.c
- * decides about jobs and runs them, serve.c answers commands, view.c describes jobs and nodes. Thread: main, but for the
- * look-up of seeds. */
+ * decides about jobs and runs them, serve.c answers commands, view.c describes jobs and nodes. stock.c reads and writes
+ * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
+ * its own, which asks other members by transfer.c. Thread: main, unless a comment says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_FLOCK_INSIDE_H
 #define GODWIT_TOOLS_GODWIT_FLOCK_INSIDE_H
 
 #include "checkpoint/dirlock.h"
+#include "checkpoint/store.h"
 #include "core/flock/decide.h"
 #include "core/flock/exchange.h"
 #include "core/gossip/gossip.h"
@@ -17,9 +19,12 @@
 #include "tools/godwit/flock/door.h"
 #include "tools/godwit/flock/member.h"
 #include "tools/godwit/flock/store.h"
+#include "tools/godwit/flock/transfer.h"
 #include "tools/godwit/node/seeds.h"
+#include "tools/godwit/thread/helper.h"
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 enum {
     GW_MEMBER_CALLS = 64,     /* requests that wait, of each kind */
@@ -28,13 +33,19 @@ enum {
     GW_MEMBER_FAILURES = 3, /* children of so many jobs that fail soon make a node doubtful */
     GW_MEMBER_KNOWN = 1024,
     GW_MEMBER_PIECE_BYTES = 1 << 20, /* of an output, in one answer */
+    GW_MEMBER_PASSED = 256,          /* requests that wait for other members */
+    GW_MEMBER_PREPARATIONS = 64,     /* at once */
 };
 
 #define GW_SECOND_NS UINT64_C(1000000000)
 
-/* Where an answer goes: to a command on this machine, or to the member that has passed the request on. */
+typedef struct gw_preparation gw_preparation;
+
+/* Where an answer goes: to a command on this machine, to a thread of this member, or to the member that has passed the
+ * request on. */
 typedef struct gw_reply {
-    gw_member_door_call *call; /* NULL: to the member */
+    gw_member_door_call *call;
+    gw_member_ask *ask; /* NULL, as `call` is: to the member */
     gw_peer_id peer;
     uint32_t id;
 } gw_reply;
@@ -45,6 +56,8 @@ typedef struct gw_member_submission {
     gw_job_record_id id;
     bool durable;
     uint32_t elsewhere;
+    bool has_files;
+    uint32_t files_elsewhere; /* other members that have its files on their disks */
     uint64_t until_ns;
 } gw_member_submission;
 
@@ -126,8 +139,20 @@ typedef struct gw_flock_member {
     gw_timer serve_timer;
     gw_member_submission submissions[GW_MEMBER_CALLS];
     gw_member_wait waits[GW_MEMBER_CALLS];
-    gw_member_passed passed[GW_MEMBER_CALLS];
+    gw_member_passed passed[GW_MEMBER_PASSED];
     uint32_t submission_count, wait_count, passed_count, last_passed;
+
+    /* stock.c */
+    gw_store *chunks;  /* of the files of jobs */
+    gw_helper *reader; /* the thread that reads and writes for others */
+    uint32_t errands;  /* that it has not done */
+    atomic_uint_fast64_t sweeps;
+    gw_timer sweep_timer;
+
+    /* prepare.c */
+    gw_preparation *preparations[GW_MEMBER_PREPARATIONS];
+    uint32_t preparation_count;
+    atomic_bool closing; /* threads are to end */
 
     gw_watch signals;
     bool going_down; /* the children are asked to end, and then this member ends */
@@ -172,6 +197,52 @@ void gw_member_submission_durable(gw_flock_member *m, const gw_job_record_id *id
 void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id);
 void gw_member_hear_request(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 void gw_member_hear_answer(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
+/* Answers a request; `object` is released, `bytes` are copied. */
+void gw_member_answer(gw_flock_member *m, const gw_reply *reply, json_t *object, const void *bytes,
+                      size_t count);
+void gw_member_refuse(gw_flock_member *m, const gw_reply *reply, const char *text);
+/* Passes a request on to another member, whose answer goes to `reply`. */
+void gw_member_pass_on(gw_flock_member *m, const gw_reply *reply, const gw_peer_id *to,
+                       const json_t *request);
+/* Takes a submission whose files, if it has any, are durable here. */
+void gw_member_take_submission(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record,
+                               bool has_files);
+/* Another member has the files of a submission on its disk. */
+void gw_member_files_held(gw_flock_member *m, const gw_job_record_id *id);
+/* Refuses all requests of this member's own threads that wait for others. */
+void gw_member_refuse_asks(gw_flock_member *m);
+
+/* stock.c */
+bool gw_member_stock_open(gw_flock_member *m, gw_err *err);
+/* Returns false where the disk does not answer. */
+bool gw_member_stock_close(gw_flock_member *m);
+/* Serves a request by the reader's thread, if it is one of these; `bytes` are copied. */
+bool gw_member_stock_serve(gw_flock_member *m, const gw_reply *reply, const json_t *request,
+                           const void *bytes, size_t count);
+/* Under which chunks are pinned that are stored now: they stay for some sweeps. Any thread. */
+uint64_t gw_member_stock_tag(const gw_flock_member *m);
+/* This job, and those from whose checkpoints it goes on. Returns how many; `ids` has room for GW_MEMBER_LINE. */
+enum { GW_MEMBER_LINE = 8 };
+uint32_t gw_member_line_of(const gw_flock_member *m, const gw_job_record_id *id, gw_job_record_id *ids);
+
+/* prepare.c */
+typedef enum gw_prepared {
+    GW_PREPARED,   /* a child can start */
+    GW_PREPARING,  /* it is being made ready: the member decides again when it is */
+    GW_UNPREPARED, /* it cannot be made ready now */
+    GW_UNFIT,      /* it can never be started here */
+} gw_prepared;
+/* Makes ready what a child of a job needs: its working directory, the files that travel, a checkpoint. Writes where it
+ * runs; "": in a directory of its own. */
+gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char directory[GW_PATH_BYTES],
+                              gw_err *err);
+/* Takes a submission when all files that it names are known to be here, and has another member hold them. */
+void gw_member_check_files(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record,
+                           const gw_hash *files);
+/* Fetches files from a member that has them, and answers when they are durable here. */
+void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_hash *files);
+/* Ends the threads. Returns false where a disk does not answer. */
+bool gw_member_prepare_close(gw_flock_member *m);
 
 /* view.c */
 json_t *gw_member_jobs(const gw_flock_member *m);

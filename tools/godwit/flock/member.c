@@ -216,7 +216,7 @@ static bool open_all(gw_flock_member *m, gw_err *err) {
     if (!open_directory(m, err) || !copy_program(m, err)) return false;
     describe(m);
     if (!bind_network(m, err) || (m->loop = gw_loop_open(err)) == NULL || !open_signals(m, err) ||
-        !gw_member_act_open(m, err) || !gw_member_meet_open(m, err))
+        !gw_member_act_open(m, err) || !gw_member_stock_open(m, err) || !gw_member_meet_open(m, err))
         return false;
     say_welcome(m);
     if (!gw_member_children_open(m, err) || !gw_member_serve_open(m, err)) return false;
@@ -234,9 +234,10 @@ static void say_farewell(const gw_flock_member *m) {
 static bool close_all(gw_flock_member *m) {
     bool good = true;
     if (m->loop != NULL) {
-        gw_member_serve_close(m);
         if (m->gossip != NULL) say_farewell(m);
-        good = gw_member_act_close(m);
+        good = gw_member_prepare_close(m) && gw_member_stock_close(m);
+        gw_member_serve_close(m);
+        good = gw_member_act_close(m) && good;
         gw_member_meet_close(m);
         int fd = m->signals.fd;
         if (m->signals.loop != NULL) {

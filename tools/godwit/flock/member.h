@@ -3,7 +3,9 @@
  * its door (door.h):
  *
  *   {"do": "hello"}                            who this member is, and what a submission needs to know
- *   {"do": "submit", "spec": {...}}            a job (submission.h); answered when two disks have it, or none but this
+ *   {"do": "put", "chunks": [...]}             chunks of the files that travel with jobs (stock.c)
+ *   {"do": "submit", "spec": {...}}            a job (submission.h); answered when two disks have it and its files, or
+ *                                              when that takes too long
  *   {"do": "jobs"}, {"do": "nodes"}            all of them
  *   {"do": "change", "job": ID, "cancel": true | "hold": BOOL | "priority": N}
  *   {"do": "log", "job": ID, "stream": "out" | "err", "offset": N [, "node": ID]}     a piece of a child's output
@@ -26,6 +28,10 @@
 #include <stdint.h>
 
 enum { GW_MEMBER_SEEDS = 64 };
+
+/* The file that `godwit submit` leaves in the directory of a job, with 32 hexadecimal digits: a node that finds them there
+ * has that very directory. */
+#define GW_MEMBER_TOKEN_NAME ".godwit-token"
 
 typedef struct gw_member_options {
     const char *directory;

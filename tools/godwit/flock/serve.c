@@ -17,7 +17,9 @@
 enum { REQUEST_BYTES = 64 << 10, MOST_SECONDS = 3600 };
 
 #define ACKNOWLEDGE_NS (3 * GW_SECOND_NS)
+#define FILES_NS       (20 * GW_SECOND_NS) /* until the files of a submission are on another disk, at most */
 #define PASSED_NS      (10 * GW_SECOND_NS)
+#define ASKED_NS       (30 * GW_SECOND_NS) /* of a thread of this member, which can wait for more bytes */
 #define NEVER          UINT64_MAX
 
 /* Answers. */
@@ -41,25 +43,28 @@ static void send_answer(gw_flock_member *m, const gw_reply *reply, json_t *answe
     json_decref(answer);
 }
 
-static void answer(gw_flock_member *m, const gw_reply *reply, json_t *object, const void *bytes,
-                   size_t count) {
+void gw_member_answer(gw_flock_member *m, const gw_reply *reply, json_t *object, const void *bytes,
+                      size_t count) {
     if (reply->call != NULL)
         gw_member_door_answer(reply->call, object, bytes, count);
+    else if (reply->ask != NULL)
+        gw_transfer_answered(reply->ask, object, bytes, count);
     else
         send_answer(m, reply, object, bytes, count);
 }
 
-static void fail(gw_flock_member *m, const gw_reply *reply, const char *text) {
+void gw_member_refuse(gw_flock_member *m, const gw_reply *reply, const char *text) {
     json_t *object = json_object();
     gw_json_text(object, "error", text);
-    answer(m, reply, object, NULL, 0);
+    gw_member_answer(m, reply, object, NULL, 0);
 }
 
 static void set_serve_timer(gw_flock_member *m);
 
 /* Passing on to another member. */
 
-static void pass_on(gw_flock_member *m, const gw_reply *reply, const gw_peer_id *to, const json_t *request) {
+void gw_member_pass_on(gw_flock_member *m, const gw_reply *reply, const gw_peer_id *to,
+                       const json_t *request) {
     char *line = gw_json_line(request), name[GW_CLAIMS_NAME_TEXT], text[200];
     GW_ASSERT_MEMORY(line != NULL);
     size_t length = strlen(line);
@@ -69,14 +74,14 @@ static void pass_on(gw_flock_member *m, const gw_reply *reply, const gw_peer_id 
     gw_put_u32(&w, ++m->last_passed);
     gw_put_bytes(&w, line, length);
     free(line);
-    if (m->passed_count == GW_MEMBER_CALLS)
-        fail(m, reply, "too many requests wait for other nodes: try again");
+    if (m->passed_count == GW_MEMBER_PASSED)
+        gw_member_refuse(m, reply, "too many requests wait for other nodes: try again");
     else if (!gw_member_is_live(m, to) || !gw_member_send(m, to, GW_LINK_REQUEST, message, 4 + length)) {
         snprintf(text, sizeof text, "%s cannot be reached now", gw_member_name(m, to, name));
-        fail(m, reply, text);
+        gw_member_refuse(m, reply, text);
     } else {
-        m->passed[m->passed_count++] =
-            (gw_member_passed){*reply, *to, m->last_passed, gw_now_ns() + PASSED_NS};
+        m->passed[m->passed_count++] = (gw_member_passed){
+            *reply, *to, m->last_passed, gw_now_ns() + (reply->ask != NULL ? ASKED_NS : PASSED_NS)};
         set_serve_timer(m);
     }
     free(message);
@@ -94,12 +99,12 @@ void gw_member_hear_answer(gw_flock_member *m, const gw_peer_id *from, const uin
         json_t *object = json_loadb((const char *)line, line_length, 0, NULL);
         if (!json_is_object(object)) {
             json_decref(object);
-            fail(m, &one.reply, "another node's answer makes no sense");
+            gw_member_refuse(m, &one.reply, "another node's answer makes no sense");
             return;
         }
         json_object_del(object, "bytes");
         size_t count = gw_reader_left(&r);
-        answer(m, &one.reply, object, count > 0 ? gw_get_view(&r, count) : NULL, count);
+        gw_member_answer(m, &one.reply, object, count > 0 ? gw_get_view(&r, count) : NULL, count);
         return;
     }
 }
@@ -140,7 +145,7 @@ static void hello(gw_flock_member *m, const gw_reply *reply) {
     gw_json_count(object, "counter", (counter > known ? counter : known) + 1);
     gw_json_count(object, "least_cores", least_cores);
     gw_json_count(object, "live", gw_member_live_count(m));
-    answer(m, reply, object, NULL, 0);
+    gw_member_answer(m, reply, object, NULL, 0);
 }
 
 static void acknowledge(gw_flock_member *m, uint32_t index) {
@@ -151,13 +156,15 @@ static void acknowledge(gw_flock_member *m, uint32_t index) {
     gw_hex(one.id.bytes, sizeof one.id.bytes, text);
     gw_json_text(object, "id", text);
     gw_json_count(object, "disks", one.durable + one.elsewhere);
-    answer(m, &one.reply, object, NULL, 0);
+    if (one.has_files) gw_json_count(object, "file_disks", 1 + one.files_elsewhere);
+    gw_member_answer(m, &one.reply, object, NULL, 0);
 }
 
 static void look_at_submissions(gw_flock_member *m, uint64_t now_ns) {
     for (uint32_t i = m->submission_count; i-- > 0;) {
         const gw_member_submission *one = &m->submissions[i];
-        bool enough = one->durable && (one->elsewhere > 0 || gw_member_live_count(m) == 1);
+        bool elsewhere = one->elsewhere > 0 && (!one->has_files || one->files_elsewhere > 0);
+        bool enough = one->durable && (elsewhere || gw_member_live_count(m) == 1);
         if (enough || now_ns >= one->until_ns) acknowledge(m, i);
     }
 }
@@ -174,35 +181,66 @@ void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id) {
     gw_member_decide_soon(m); /* it answers there: the exchange must not be called from here */
 }
 
+void gw_member_files_held(gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < m->submission_count; i++)
+        if (gw_job_record_id_equal(&m->submissions[i].id, id)) m->submissions[i].files_elsewhere++;
+    look_at_submissions(m, gw_now_ns());
+}
+
+void gw_member_take_submission(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record,
+                               bool has_files) {
+    if (m->submission_count == GW_MEMBER_CALLS) {
+        gw_member_refuse(m, reply, "too many submissions wait for a disk: try again");
+        return;
+    }
+    bool known = gw_job_records_find(m->records, &record->id) != NULL;
+    m->submissions[m->submission_count++] =
+        (gw_member_submission){.reply = *reply,
+                               .id = record->id,
+                               .durable = known,
+                               .has_files = has_files,
+                               .until_ns = gw_now_ns() + (has_files ? FILES_NS : ACKNOWLEDGE_NS)};
+    gw_member_change(m, record);
+    set_serve_timer(m);
+    if (known && !has_files) look_at_submissions(m, NEVER); /* it was sent twice */
+}
+
+/* Takes a record that a command has made, when its files are known to be here. */
+static void take_record(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record) {
+    static const gw_hash none;
+    gw_job_spec spec;
+    gw_err err;
+    if (!gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err)) {
+        gw_member_refuse(m, reply, err.text);
+        return;
+    }
+    if (gw_hash_equal(&spec.files, &none))
+        gw_member_take_submission(m, reply, record, false);
+    else
+        gw_member_check_files(m, reply, record, &spec.files);
+    gw_job_spec_free(&spec);
+}
+
 static void submit(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     gw_job_record record;
     gw_err err;
-    const json_t *spec = json_object_get(request, "spec");
     if (m->claims.disk_bad) {
-        fail(m, reply, "the disk of this node takes no writes: submit at another one");
+        gw_member_refuse(m, reply, "the disk of this node takes no writes: submit at another one");
         return;
     }
-    if (m->submission_count == GW_MEMBER_CALLS) {
-        fail(m, reply, "too many submissions wait for a disk: try again");
+    if (!gw_submission_read(json_object_get(request, "spec"), m->identity.public_key, m->identity.secret_key,
+                            &record, &err)) {
+        gw_member_refuse(m, reply, err.text);
         return;
     }
-    if (!gw_submission_read(spec, m->identity.public_key, m->identity.secret_key, &record, &err)) {
-        fail(m, reply, err.text);
-        return;
-    }
-    bool known = gw_job_records_find(m->records, &record.id) != NULL;
-    m->submissions[m->submission_count++] = (gw_member_submission){
-        .reply = *reply, .id = record.id, .durable = known, .until_ns = gw_now_ns() + ACKNOWLEDGE_NS};
-    gw_member_change(m, &record);
+    take_record(m, reply, &record);
     gw_job_record_free(&record);
-    set_serve_timer(m);
-    if (known) look_at_submissions(m, NEVER); /* it was sent twice */
 }
 
 static void change(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     gw_job_record_id id;
     if (!find_job(m, request, &id)) {
-        fail(m, reply, "there is no such job");
+        gw_member_refuse(m, reply, "there is no such job");
         return;
     }
     const gw_job_record *record = gw_job_records_find(m->records, &id);
@@ -223,7 +261,7 @@ static void change(gw_flock_member *m, const gw_reply *reply, const json_t *requ
     if (!over) gw_member_change(m, &change);
     json_t *object = json_object();
     gw_json_flag(object, "was_over", over);
-    answer(m, reply, object, NULL, 0);
+    gw_member_answer(m, reply, object, NULL, 0);
 }
 
 /* The node whose child of a job has written most recently, as far as that is known. */
@@ -256,7 +294,7 @@ static void send_piece(gw_flock_member *m, const gw_reply *reply, const gw_job_r
     if (stream == NULL || (strcmp(stream, GW_KEEPER_OUT) != 0 && strcmp(stream, GW_KEEPER_ERR) != 0) ||
         !gw_children_folder(m->children, id, folder, &err) ||
         !gw_durable_path(path, &err, "%s/%s", folder, stream)) {
-        fail(m, reply, "a stream is out or err");
+        gw_member_refuse(m, reply, "a stream is out or err");
         return;
     }
     struct stat status = {.st_size = 0};
@@ -273,7 +311,7 @@ static void send_piece(gw_flock_member *m, const gw_reply *reply, const gw_job_r
     gw_json_count(object, "offset", (uint64_t)offset);
     gw_json_count(object, "size", (uint64_t)status.st_size);
     gw_json_flag(object, "running", gw_children_find(m->children, id) != NULL);
-    answer(m, reply, object, got > 0 ? bytes : NULL, got > 0 ? (size_t)got : 0);
+    gw_member_answer(m, reply, object, got > 0 ? bytes : NULL, got > 0 ? (size_t)got : 0);
     free(bytes);
 }
 
@@ -281,19 +319,19 @@ static void show_log(gw_flock_member *m, const gw_reply *reply, const json_t *re
     gw_job_record_id id;
     gw_peer_id node = {{0}};
     if (!find_job(m, request, &id)) {
-        fail(m, reply, "there is no such job");
+        gw_member_refuse(m, reply, "there is no such job");
         return;
     }
     if (!find_node(m, request, &node) && !find_writer(m, &id, &node)) {
-        fail(m, reply, "the job has not run yet");
+        gw_member_refuse(m, reply, "the job has not run yet");
         return;
     }
     if (gw_peer_id_equal(&node, &m->identity.id))
         send_piece(m, reply, &id, request);
     else if (reply->call != NULL)
-        pass_on(m, reply, &node, request);
+        gw_member_pass_on(m, reply, &node, request);
     else
-        fail(m, reply, "the job does not run here any more");
+        gw_member_refuse(m, reply, "the job does not run here any more");
 }
 
 /* Waiting. */
@@ -310,7 +348,7 @@ static void look_at_waits(gw_flock_member *m, uint64_t now_ns) {
         m->waits[i] = m->waits[--m->wait_count];
         json_t *object = json_object();
         gw_json_flag(object, "over", over);
-        answer(m, &one.reply, object, NULL, 0);
+        gw_member_answer(m, &one.reply, object, NULL, 0);
         free(one.ids);
     }
 }
@@ -320,7 +358,7 @@ static void begin_wait(gw_flock_member *m, const gw_reply *reply, const json_t *
     int64_t seconds = json_integer_value(json_object_get(request, "seconds"));
     gw_member_wait one = {.reply = *reply};
     if (m->wait_count == GW_MEMBER_CALLS) {
-        fail(m, reply, "too many commands wait for jobs");
+        gw_member_refuse(m, reply, "too many commands wait for jobs");
         return;
     }
     one.ids = calloc(json_array_size(list) + 1, sizeof *one.ids);
@@ -342,14 +380,14 @@ static void begin_wait(gw_flock_member *m, const gw_reply *reply, const json_t *
 static void drain(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     gw_peer_id node;
     if (!find_node(m, request, &node)) {
-        fail(m, reply, "there is no such node");
+        gw_member_refuse(m, reply, "there is no such node");
         return;
     }
     if (!gw_peer_id_equal(&node, &m->identity.id)) {
         if (reply->call != NULL)
-            pass_on(m, reply, &node, request);
+            gw_member_pass_on(m, reply, &node, request);
         else
-            fail(m, reply, "this is another node");
+            gw_member_refuse(m, reply, "this is another node");
         return;
     }
     m->claims.drained = json_is_true(json_object_get(request, "on"));
@@ -358,7 +396,7 @@ static void drain(gw_flock_member *m, const gw_reply *reply, const json_t *reque
     gw_log(GW_INFO, "flock",
            m->claims.drained ? "this node is drained: it takes no jobs" : "this node takes jobs again");
     gw_member_decide_soon(m);
-    answer(m, reply, json_object(), NULL, 0);
+    gw_member_answer(m, reply, json_object(), NULL, 0);
 }
 
 static uint64_t over_since_ms(const gw_job_record *record) {
@@ -389,13 +427,13 @@ static void forget(gw_flock_member *m, const gw_reply *reply, const json_t *requ
     if (forgotten > 0) gw_record_store_rewrite(m->store);
     json_t *object = json_object();
     gw_json_count(object, "forgotten", forgotten);
-    answer(m, reply, object, NULL, 0);
+    gw_member_answer(m, reply, object, NULL, 0);
 }
 
 static void go_down(gw_flock_member *m, const gw_reply *reply) {
     json_t *object = json_object();
     gw_json_count(object, "children", gw_children_count(m->children));
-    answer(m, reply, object, NULL, 0);
+    gw_member_answer(m, reply, object, NULL, 0);
     gw_log(GW_INFO, "flock", "this member ends when its children have");
     m->going_down = true;
     m->claims.drained = true;
@@ -410,11 +448,29 @@ static json_t *with_list(const char *key, json_t *list) {
     return object;
 }
 
-static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+/* Has this member fetch files from the one that asks. */
+static void hold(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    const char *text = json_string_value(json_object_get(request, "files"));
+    gw_hash files;
+    if (text == NULL || strlen(text) != GW_HASH_TEXT - 1 ||
+        strspn(text, "0123456789abcdef") != GW_HASH_TEXT - 1) {
+        gw_member_refuse(m, reply, "this names no files");
+        return;
+    }
+    for (size_t i = 0; i < sizeof files.bytes; i++) sscanf(text + 2 * i, "%2hhx", &files.bytes[i]);
+    gw_member_hold_files(m, reply, &files);
+}
+
+static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *request, const void *bytes,
+                  size_t count) {
     const char *what = json_string_value(json_object_get(request, "do"));
     bool own = reply->call != NULL;
     if (what == NULL)
-        fail(m, reply, "a request has a text \"do\"");
+        gw_member_refuse(m, reply, "a request has a text \"do\"");
+    else if (gw_member_stock_serve(m, reply, request, bytes, count))
+        return;
+    else if (!own && strcmp(what, "hold") == 0)
+        hold(m, reply, request);
     else if (strcmp(what, "log") == 0)
         show_log(m, reply, request);
     else if (strcmp(what, "drain") == 0)
@@ -424,9 +480,9 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
     else if (own && strcmp(what, "hello") == 0)
         hello(m, reply);
     else if (own && strcmp(what, "jobs") == 0)
-        answer(m, reply, with_list("jobs", gw_member_jobs(m)), NULL, 0);
+        gw_member_answer(m, reply, with_list("jobs", gw_member_jobs(m)), NULL, 0);
     else if (own && strcmp(what, "nodes") == 0)
-        answer(m, reply, with_list("nodes", gw_member_nodes(m)), NULL, 0);
+        gw_member_answer(m, reply, with_list("nodes", gw_member_nodes(m)), NULL, 0);
     else if (own && strcmp(what, "submit") == 0)
         submit(m, reply, request);
     else if (own && strcmp(what, "change") == 0)
@@ -436,11 +492,13 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
     else if (own && strcmp(what, "down") == 0)
         go_down(m, reply);
     else
-        fail(m, reply, "the member of this flock does not know this request: it is of another build");
+        gw_member_refuse(m, reply,
+                         "the member of this flock does not know this request: it is of another build");
 }
 
-static void serve_door(void *context, gw_member_door_call *call, const json_t *request) {
-    serve(context, &(gw_reply){.call = call}, request);
+static void serve_door(void *context, gw_member_door_call *call, const json_t *request, const void *bytes,
+                       size_t count) {
+    serve(context, &(gw_reply){.call = call}, request, bytes, count);
 }
 
 void gw_member_hear_request(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
@@ -450,7 +508,7 @@ void gw_member_hear_request(gw_flock_member *m, const gw_peer_id *from, const ui
     const uint8_t *line = gw_get_view(&r, left);
     json_t *request =
         line != NULL && left <= REQUEST_BYTES ? json_loadb((const char *)line, left, 0, NULL) : NULL;
-    if (json_is_object(request)) serve(m, &reply, request);
+    if (json_is_object(request)) serve(m, &reply, request, NULL, 0);
     json_decref(request);
 }
 
@@ -483,13 +541,22 @@ void gw_member_serve_look(gw_flock_member *m) {
         if (now < one.until_ns && gw_member_is_live(m, &one.to)) continue;
         m->passed[i] = m->passed[--m->passed_count];
         snprintf(text, sizeof text, "%s does not answer", gw_member_name(m, &one.to, name));
-        fail(m, &one.reply, text);
+        gw_member_refuse(m, &one.reply, text);
     }
     set_serve_timer(m);
     if (m->going_down && gw_children_count(m->children) == 0 && !m->stopped) {
         m->stopped = true;
         gw_gossip_leave(m->gossip, now);
         gw_loop_stop(m->loop);
+    }
+}
+
+void gw_member_refuse_asks(gw_flock_member *m) {
+    for (uint32_t i = m->passed_count; i-- > 0;) {
+        gw_member_passed one = m->passed[i];
+        if (one.reply.ask == NULL) continue;
+        m->passed[i] = m->passed[--m->passed_count];
+        gw_member_refuse(m, &one.reply, "this member ends");
     }
 }
 

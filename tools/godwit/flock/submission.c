@@ -56,24 +56,6 @@ static bool read_after(const json_t *object, gw_job_record_id *after, uint32_t *
     return true;
 }
 
-static bool read_files(const json_t *object, gw_job_file *files, uint32_t *count, gw_err *err) {
-    const json_t *list = json_object_get(object, "files");
-    *count = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *one = json_array_get(list, i);
-        gw_job_file *file = &files[(*count)++];
-        int64_t bytes = 0;
-        *file = (gw_job_file){.path = json_string_value(json_object_get(one, "path")),
-                              .executable = json_is_true(json_object_get(one, "executable"))};
-        if (file->path == NULL) return gw_fail(err, GW_E_USAGE, "a submission's file has no path");
-        if (!read_hex(one, "hash", file->hash.bytes, sizeof file->hash.bytes, err) ||
-            !read_number(one, "bytes", 0, INT64_MAX, &bytes, err))
-            return false;
-        file->bytes = (uint64_t)bytes;
-    }
-    return true;
-}
-
 static bool read_numbers(const json_t *s, gw_job_spec *spec, gw_err *err) {
     int64_t counter = 0, when = 0, cores = 1, memory = 0, gpus = 0, least = 1, most = 1, shares = 1,
             retries = 0, priority = 0;
@@ -102,18 +84,34 @@ static bool read_numbers(const json_t *s, gw_job_spec *spec, gw_err *err) {
 typedef struct lists {
     const char *command[GW_JOB_SPEC_WORDS], *environment[GW_JOB_SPEC_WORDS];
     gw_job_record_id after[GW_JOB_SPEC_AFTER];
-    gw_job_file *files;
 } lists;
 
 static bool read_lists(const json_t *s, lists *l, gw_job_spec *spec, gw_err *err) {
     spec->command = l->command;
     spec->environment = l->environment;
     spec->after = l->after;
-    spec->files = l->files;
     return read_words(s, "command", l->command, &spec->command_count, err) &&
            read_words(s, "environment", l->environment, &spec->environment_count, err) &&
-           read_after(s, l->after, &spec->after_count, err) &&
-           read_files(s, l->files, &spec->file_count, err);
+           read_after(s, l->after, &spec->after_count, err);
+}
+
+/* Hexadecimal digits that may be missing: then *bytes stay as they are. */
+static bool read_hex_if(const json_t *object, const char *key, uint8_t *bytes, size_t count, gw_err *err) {
+    return json_object_get(object, key) == NULL || read_hex(object, key, bytes, count, err);
+}
+
+/* Signs a specification, and makes a record of it. */
+static bool make_record(gw_job_spec *spec, const uint8_t public_key[32], const uint8_t secret_key[64],
+                        gw_job_record *record, gw_err *err) {
+    uint8_t *bytes;
+    uint32_t length;
+    memcpy(spec->submitter, public_key, sizeof spec->submitter);
+    if (!gw_job_spec_write(spec, secret_key, &bytes, &length, err)) return false;
+    gw_job_record_id id = gw_job_record_id_of(bytes, length);
+    *record = gw_job_record_of(&id);
+    record->spec = bytes;
+    record->spec_bytes = length;
+    return true;
 }
 
 bool gw_submission_read(const json_t *s, const uint8_t public_key[32], const uint8_t secret_key[64],
@@ -128,20 +126,33 @@ bool gw_submission_read(const json_t *s, const uint8_t public_key[32], const uin
                         .rigid = json_is_true(json_object_get(s, "rigid"))};
     lists *l = calloc(1, sizeof *l);
     GW_ASSERT_MEMORY(l != NULL);
-    l->files = calloc(json_array_size(json_object_get(s, "files")) + 1, sizeof *l->files);
-    GW_ASSERT_MEMORY(l->files != NULL);
-    memcpy(spec.submitter, public_key, sizeof spec.submitter);
-    uint8_t *bytes = NULL;
-    uint32_t length = 0;
     bool good = read_hex(s, "nonce", spec.nonce, sizeof spec.nonce, err) &&
-                read_hex(s, "key", spec.key, sizeof spec.key, err) && read_numbers(s, &spec, err) &&
-                read_lists(s, l, &spec, err) && gw_job_spec_write(&spec, secret_key, &bytes, &length, err);
-    free(l->files);
+                read_hex(s, "key", spec.key, sizeof spec.key, err) &&
+                read_hex_if(s, "token", spec.token, sizeof spec.token, err) &&
+                read_hex_if(s, "files", spec.files.bytes, sizeof spec.files.bytes, err) &&
+                read_hex_if(s, "sweep", spec.sweep, sizeof spec.sweep, err) && read_numbers(s, &spec, err) &&
+                read_lists(s, l, &spec, err) && make_record(&spec, public_key, secret_key, record, err);
     free(l);
-    if (!good) return false;
-    gw_job_record_id id = gw_job_record_id_of(bytes, length);
-    *record = gw_job_record_of(&id);
-    record->spec = bytes;
-    record->spec_bytes = length;
-    return true;
+    return good;
+}
+
+bool gw_submission_again(const json_t *again, const gw_job_record *old, const uint8_t public_key[32],
+                         const uint8_t secret_key[64], gw_job_record *record, gw_err *err) {
+    gw_job_spec spec;
+    int64_t counter = 0, when = 0;
+    if (old->spec == NULL)
+        return gw_fail(err, GW_E_USAGE,
+                       "what the job was to do is not known any more: it was over too long ago");
+    if (!gw_job_spec_read(old->spec, old->spec_bytes, &spec, err)) return false;
+    bool good = read_hex(again, "nonce", spec.nonce, sizeof spec.nonce, err) &&
+                read_hex(again, "key", spec.key, sizeof spec.key, err) &&
+                read_number(again, "counter", 0, INT64_MAX, &counter, err) &&
+                read_number(again, "when", 0, INT64_MAX, &when, err);
+    spec.counter = (uint64_t)counter;
+    spec.when = (uint64_t)when;
+    spec.adopts = old->id;
+    spec.hold = false;
+    good = good && make_record(&spec, public_key, secret_key, record, err);
+    gw_job_spec_free(&spec);
+    return good;
 }

@@ -3,10 +3,10 @@
  *   {"nonce": HEX16, "key": HEX32, "counter": N, "when": MS, "kind": "run" | "command", "name": TEXT,
  *    "command": [TEXT...], "environment": [TEXT...], "environment_file": PATH, "directory": PATH, "build": TEXT,
  *    "cores": N, "memory_mib": N, "gpus": N, "least": N, "most": N, "shares": N, "retries": N, "priority": N,
- *    "hold": BOOL, "rigid": BOOL, "after": [ID...], "files": [{"path": PATH, "hash": HEX32, "bytes": N, "executable": BOOL}]}
+ *    "hold": BOOL, "rigid": BOOL, "after": [ID...], "token": HEX16, "files": HEX32, "sweep": HEX16}
  *
- * Nonce, key, counter and when are chosen by the command, so that the same submission sent twice is one job. Any
- * thread. */
+ * Nonce, key, counter and when are chosen by the command, so that the same submission sent twice is one job. "files"
+ * names the list of files that travel (core/flock/files.h), which the member has by then. Any thread. */
 #ifndef GODWIT_TOOLS_GODWIT_FLOCK_SUBMISSION_H
 #define GODWIT_TOOLS_GODWIT_FLOCK_SUBMISSION_H
 
@@ -17,6 +17,11 @@
 /* Makes a record of it, signed by a key pair. The caller frees the record. Fails with GW_E_USAGE. */
 bool gw_submission_read(const json_t *submission, const uint8_t public_key[32], const uint8_t secret_key[64],
                         gw_job_record *record, gw_err *err);
+
+/* Makes a record of a job that is to do again what another one was to do, and goes on from its checkpoints. `again` has a
+ * "nonce", "key", "counter" and "when" of its own. The caller frees the record. Fails with GW_E_USAGE. */
+bool gw_submission_again(const json_t *again, const gw_job_record *old, const uint8_t public_key[32],
+                         const uint8_t secret_key[64], gw_job_record *record, gw_err *err);
 
 /* Reads an id of 32 hexadecimal digits. */
 bool gw_submission_read_id(const char *text, gw_job_record_id *id);

@@ -4,6 +4,8 @@
 #include "core/os/clock.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/command/flock/pack.h"
+#include "tools/godwit/command/flock/token.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
@@ -30,6 +32,7 @@ enum {
     ENV,
     ENV_FILE,
     SWEEP,
+    FILES,
     WAIT
 };
 enum { MOST = 64, SWEPT = 4096 };
@@ -40,8 +43,8 @@ typedef struct choice {
     uint64_t least, most, cores, memory, gpus, shares, retries;
     int64_t priority;
     bool hold, rigid, wait, is_command;
-    const char *after[MOST], *environment[MOST], *sweep[MOST];
-    uint32_t after_count, environment_count, sweep_count;
+    const char *after[MOST], *environment[MOST], *sweep[MOST], *files[MOST];
+    uint32_t after_count, environment_count, sweep_count, file_count;
     char **words;
     int word_count;
 } choice;
@@ -103,6 +106,9 @@ static error_t parse_more(int key, char *arg, struct argp_state *state) {
         if (strchr(arg, '=') == NULL || strchr(arg, '=') == arg)
             gw_argp_error(state, "--sweep: '%s' is not NAME=VALUE,VALUE,...", arg);
         add(state, "--sweep", arg, c->sweep, &c->sweep_count);
+        return 0;
+    case FILES:
+        add(state, "--files", arg, c->files, &c->file_count);
         return 0;
     case WAIT:
         c->wait = true;
@@ -169,19 +175,23 @@ static const struct argp_option submit_options[] = {
     {"env-file", ENV_FILE, "PATH", 0, "A file of NAME=VALUE lines that each node reads: for secrets", 0},
     {"sweep", SWEEP, "NAME=V,...", 0,
      "Submit a job for each value: --NAME=V is added to it, or {NAME} is replaced", 0},
+    {"files", FILES, "PATH", 0,
+     "A file or folder of this directory that a node without the directory gets (repeatable)", 0},
     {"wait", WAIT, NULL, 0, "Return when it is over, with exit code 0 if it is done", 0},
     {0},
 };
 
 static const char submit_doc[] =
     "Hands a job to the flock: one of steps, written as for 'godwit run', or any command behind --.\v"
-    "It is acknowledged when two nodes of the flock have it on their disks. It runs in the directory where "
-    "it was "
-    "submitted, which must be there on the node that runs it. A job of steps resumes from its checkpoints "
-    "when a node "
-    "dies; a command runs again from its beginning: its effects may happen more than once.\n\n"
+    "It is acknowledged when two nodes of the flock have it, and the files that travel with it, on their "
+    "disks. It runs in the directory where it was submitted; a node that does not have that directory makes "
+    "an empty one with these files: the script that the job runs, the modules of its folder that it imports, "
+    "and what --files names, of which names that begin with a dot are left out unless they are given; "
+    "4,096 files and 16 MiB at most. A job of steps resumes from its checkpoints when a node dies; a command "
+    "runs again from its beginning: its effects may happen more than once.\n\n"
     "  godwit submit --nodes 1..4 digits --epochs 3\n"
-    "  godwit submit --name films --retries 2 -- make -j4 films";
+    "  godwit submit --name films --retries 2 -- make -j4 films\n"
+    "  godwit submit --files data.csv --files lib -- python3 fit.py data.csv";
 
 /* Building the submission. */
 
@@ -320,7 +330,16 @@ static bool check_words(const choice *c, gw_err *err) {
     return true;
 }
 
-static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64_t counter, json_t *after) {
+/* What all jobs of one submission have in common. */
+typedef struct common {
+    json_t *after;
+    char token[GW_TOKEN_TEXT]; /* "": none */
+    gw_hash files;             /* all zeros: none travel */
+    uint8_t sweep[16];
+} shared;
+
+static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64_t counter,
+                        const shared *common) {
     char name[GW_JOB_SPEC_NAME_BYTES + 1], directory[PATH_MAX];
     combination chosen;
     uint64_t cores = c->cores != 0   ? c->cores
@@ -350,7 +369,11 @@ static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64
     json_object_set_new(spec, "priority", json_integer(c->priority));
     gw_json_flag(spec, "hold", c->hold);
     gw_json_flag(spec, "rigid", c->rigid);
-    json_object_set(spec, "after", after);
+    json_object_set(spec, "after", common->after);
+    if (common->token[0] != '\0') gw_json_text(spec, "token", common->token);
+    if (!sodium_is_zero(common->files.bytes, sizeof common->files.bytes))
+        gw_json_hash(spec, "files", &common->files);
+    if (c->sweep_count > 0) gw_json_hex(spec, "sweep", common->sweep, sizeof common->sweep);
     return spec;
 }
 
@@ -373,6 +396,8 @@ static void print_submitted(const choice *c, const char *name, const json_t *ans
         gw_json_text(object, "id", gw_flock_text(answer, "id"));
         gw_json_text(object, "name", name);
         gw_json_count(object, "disks", (uint64_t)gw_flock_number(answer, "disks"));
+        if (json_object_get(answer, "file_disks") != NULL)
+            gw_json_count(object, "file_disks", (uint64_t)gw_flock_number(answer, "file_disks"));
         char *line = gw_json_line(object);
         if (line != NULL) puts(line);
         free(line);
@@ -383,6 +408,8 @@ static void print_submitted(const choice *c, const char *name, const json_t *ans
     if (gw_flock_number(answer, "disks") < 2 && live > 1)
         printf("  (on %d disk so far: other nodes have not confirmed it)",
                (int)gw_flock_number(answer, "disks"));
+    if (gw_flock_number(answer, "file_disks") == 1 && live > 1)
+        printf("  (its files are on 1 disk so far: no other node has confirmed them)");
     printf("\n");
     fflush(stdout);
 }
@@ -413,12 +440,67 @@ static int wait_for(gw_flock_client *client, json_t *ids, gw_err *err) {
     return code;
 }
 
+/* Gives the files that travel to the member, some chunks at a time. */
+static bool give_files(gw_flock_client *client, const gw_pack *pack, gw_err *err) {
+    enum { AT_ONCE = 8 };
+    uint32_t count;
+    const gw_pack_chunk *chunks = gw_pack_chunks(pack, &count);
+    uint8_t *bytes = malloc(GW_MEMBER_DOOR_BYTES);
+    GW_ASSERT_MEMORY(bytes != NULL);
+    bool good = true;
+    for (uint32_t i = 0; i < count && good;) {
+        json_t *request = json_pack("{s:s}", "do", "put"), *list = json_array();
+        size_t length = 0;
+        for (int k = 0; k < AT_ONCE && i < count && length + chunks[i].length <= GW_MEMBER_DOOR_BYTES;
+             k++, i++) {
+            json_t *one = json_object();
+            gw_json_hash(one, "name", &chunks[i].name);
+            gw_json_count(one, "bytes", chunks[i].length);
+            json_array_append_new(list, one);
+            memcpy(bytes + length, chunks[i].bytes, chunks[i].length);
+            length += chunks[i].length;
+        }
+        json_object_set_new(request, "chunks", list);
+        json_t *answer =
+            gw_member_door_give(&client->door, request, bytes, length, GW_FLOCK_PATIENCE_NS, err);
+        good = answer != NULL;
+        json_decref(answer);
+    }
+    free(bytes);
+    return good;
+}
+
+/* Packs the files that travel, and gives them to the member. */
+static bool send_files(const choice *c, gw_flock_client *client, gw_hash *list, gw_err *err) {
+    gw_pack *pack = gw_pack_open(err);
+    bool good = pack != NULL;
+    for (uint32_t i = 0; good && i < c->file_count; i++) good = gw_pack_add(pack, c->files[i], err);
+    if (good) gw_pack_add_script(pack, "godwit submit", c->words, c->word_count, c->is_command);
+    good = good && gw_pack_seal(pack, list, err) && give_files(client, pack, err);
+    gw_pack_close(pack);
+    return good;
+}
+
+static bool open_common(const choice *c, gw_flock_client *client, shared *common, gw_err *err) {
+    gw_err why;
+    randombytes_buf(common->sweep, sizeof common->sweep);
+    if (!gw_token_take(common->token, &why)) {
+        common->token[0] = '\0';
+        fprintf(stderr,
+                "godwit submit: the job will run in an empty directory of its own, with the files that "
+                "travel, as no "
+                "token can be left in this one: %s\n",
+                why.text);
+    }
+    return (common->after = find_after(c, client, err)) != NULL && send_files(c, client, &common->files, err);
+}
+
 static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
-    json_t *hello = gw_flock_ask(client, json_pack("{s:s}", "do", "hello"), err), *after = NULL,
-           *ids = json_array();
-    int code = hello != NULL && (after = find_after(c, client, err)) != NULL ? 0 : -1;
+    shared common = {.after = NULL};
+    json_t *hello = gw_flock_ask(client, json_pack("{s:s}", "do", "hello"), err), *ids = json_array();
+    int code = hello != NULL && open_common(c, client, &common, err) ? 0 : -1;
     for (uint64_t i = 0; code == 0 && i < combinations(c); i++) {
-        json_t *spec = describe(c, hello, i, gw_flock_number(hello, "counter") + (int64_t)i, after);
+        json_t *spec = describe(c, hello, i, gw_flock_number(hello, "counter") + (int64_t)i, &common);
         char name[GW_JOB_SPEC_NAME_BYTES + 1];
         snprintf(name, sizeof name, "%s", gw_flock_text(spec, "name"));
         json_t *answer = gw_flock_ask(client, json_pack("{s:s,s:o}", "do", "submit", "spec", spec), err);
@@ -433,7 +515,7 @@ static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
     if (code == 0 && c->wait) code = wait_for(client, ids, err);
     json_decref(ids);
     json_decref(hello);
-    json_decref(after);
+    json_decref(common.after);
     return code;
 }
 

@@ -1,0 +1,354 @@
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/base/mix.h"
+#include "core/os/clock.h"
+#include "tools/godwit/flock/inside.h"
+#include "tools/godwit/flock/submission.h"
+#include "tools/godwit/flock/unpack.h"
+#include "tools/godwit/text/json.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEEP_NS       (60 * GW_SECOND_NS) /* what is ready and was not used is made ready anew after that */
+#define WAIT_CLOSE_NS (5 * GW_SECOND_NS)
+
+typedef enum purpose {
+    START, /* a child of a job starts here */
+    CHECK, /* the files that a submission names are here */
+    PLACE, /* another member is to hold the files of a submission */
+    HOLD,  /* this member is to hold files */
+} purpose;
+
+struct gw_preparation {
+    gw_flock_member *m;
+    purpose purpose;
+    gw_job_record_id id;
+    gw_hash files; /* all zeros: none */
+    uint8_t token[16];
+    char *directory; /* NULL: the job has one of its own */
+    char folder[GW_KEEPER_FOLDER_TEXT];
+    bool wants_checkpoint;
+    gw_peer_id *peers; /* that are asked, in this order */
+    uint32_t peer_count;
+    gw_reply reply;       /* CHECK; HOLD */
+    gw_job_record record; /* CHECK */
+    gw_helper *thread;
+    bool good;
+    gw_err err;
+    bool in_directory;    /* the submitter's directory is here */
+    uint64_t step;        /* of the checkpoint that is here */
+    uint64_t finished_ns; /* 0: not yet */
+};
+
+static bool is_none(const void *bytes, size_t count) {
+    const uint8_t *at = bytes;
+    for (size_t i = 0; i < count; i++)
+        if (at[i] != 0) return false;
+    return true;
+}
+
+/* On the thread. */
+
+/* Whether the submitter's directory is here: his token is in it. */
+static bool has_token(const gw_preparation *p) {
+    char path[GW_PATH_BYTES], text[2 * sizeof p->token + 1], found[2 * sizeof p->token];
+    gw_err err;
+    if (p->directory == NULL || is_none(p->token, sizeof p->token) ||
+        !gw_durable_path(path, &err, "%s/%s", p->directory, GW_MEMBER_TOKEN_NAME))
+        return false;
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    gw_hex(p->token, sizeof p->token, text);
+    bool same =
+        read(fd, found, sizeof found) == (ssize_t)sizeof found && memcmp(found, text, sizeof found) == 0;
+    close(fd);
+    return same;
+}
+
+static bool read_chunk(void *context, const gw_hash *chunk, void *bytes, uint32_t length, gw_err *err) {
+    const gw_preparation *p = context;
+    return gw_store_read(p->m->chunks, chunk, bytes, length, err);
+}
+
+static bool unpack(gw_preparation *p, gw_transfer *t, gw_err *err) {
+    gw_job_files files;
+    char work[GW_PATH_BYTES];
+    gw_io *io = gw_io_system();
+    if (!gw_durable_path(work, err, "%s/work", p->folder) || !gw_durable_folder(io, p->folder, NULL, err) ||
+        !gw_durable_folder(io, work, NULL, err) || !gw_transfer_files(t, &p->files, &files, err))
+        return false;
+    bool good = gw_unpack(work, &files, read_chunk, p, err);
+    gw_job_files_free(&files);
+    return good;
+}
+
+static bool prepare_start(gw_preparation *p, gw_transfer *t, gw_err *err) {
+    char state[GW_PATH_BYTES];
+    p->in_directory = has_token(p);
+    if (!p->in_directory && !is_none(&p->files, sizeof p->files) && !unpack(p, t, err)) return false;
+    return !p->wants_checkpoint || (gw_durable_folder(gw_io_system(), p->folder, NULL, err) &&
+                                    gw_durable_path(state, err, "%s/state", p->folder) &&
+                                    gw_transfer_checkpoint(t, &p->id, state, &p->step, err));
+}
+
+/* Has one of the others hold the files, of which this member asks one after the other. */
+static bool place(gw_preparation *p, gw_err *err) {
+    gw_fail(err, GW_E_NOTFOUND, "no other node is there");
+    for (uint32_t i = 0; i < p->peer_count; i++) {
+        void *bytes;
+        size_t count;
+        json_t *request = json_pack("{s:s}", "do", "hold");
+        gw_json_hash(request, "files", &p->files);
+        json_t *answer = gw_transfer_ask(p->m, &p->peers[i], request, &bytes, &count, err);
+        json_decref(answer);
+        free(bytes);
+        if (answer != NULL) return true;
+        if (err->code == GW_E_ABORTED) return false;
+    }
+    return false;
+}
+
+static void finish(void *context);
+
+static void run(void *context) {
+    gw_preparation *p = context;
+    gw_transfer t = {.m = p->m, .peers = p->peers, .count = p->peer_count};
+    gw_job_files files;
+    gw_err err;
+    switch (p->purpose) {
+    case START:
+        p->good = prepare_start(p, &t, &p->err);
+        break;
+    case CHECK:
+        t.count = 0; /* they are here, or the submission is refused */
+        p->good = gw_transfer_files(&t, &p->files, &files, &p->err);
+        if (p->good) gw_job_files_free(&files);
+        break;
+    case PLACE:
+        p->good = place(p, &p->err);
+        break;
+    case HOLD:
+        p->good = gw_transfer_files(&t, &p->files, &files, &p->err);
+        if (p->good) gw_job_files_free(&files);
+        break;
+    }
+    if (!gw_loop_post(p->m->loop, finish, p, &err)) gw_log(GW_ERROR, "flock", "%s", err.text);
+}
+
+/* On the loop. */
+
+static void drop(gw_preparation *p) {
+    gw_flock_member *m = p->m;
+    for (uint32_t i = 0; i < m->preparation_count; i++) {
+        if (m->preparations[i] != p) continue;
+        m->preparations[i] = m->preparations[--m->preparation_count];
+        break;
+    }
+    gw_job_record_free(&p->record);
+    free(p->directory);
+    free(p->peers);
+    free(p);
+}
+
+static gw_preparation *begin(gw_flock_member *m, const gw_preparation *like, gw_err *err);
+
+/* Has another member hold the files of a job, in the background. */
+static void place_elsewhere(gw_flock_member *m, const gw_job_record_id *id, const gw_hash *files) {
+    gw_err err;
+    gw_preparation like = {.m = m, .purpose = PLACE, .id = *id, .files = *files};
+    if (gw_member_live_count(m) > 1 && begin(m, &like, &err) == NULL)
+        gw_log(GW_WARN, "flock", "%s", err.text);
+}
+
+static void finish(void *context) {
+    gw_preparation *p = context;
+    gw_flock_member *m = p->m;
+    gw_helper_close(p->thread); /* it has nothing more to do */
+    p->thread = NULL;
+    p->finished_ns = gw_now_ns();
+    switch (p->purpose) {
+    case START:
+        if (!atomic_load(&m->closing)) gw_member_decide_soon(m);
+        return; /* it waits to be used */
+    case CHECK:
+        if (!p->good) {
+            gw_member_refuse(m, &p->reply, p->err.text);
+            break;
+        }
+        gw_member_take_submission(m, &p->reply, &p->record, true);
+        if (!atomic_load(&m->closing)) place_elsewhere(m, &p->id, &p->files);
+        break;
+    case PLACE:
+        if (p->good) gw_member_files_held(m, &p->id);
+        break;
+    case HOLD:
+        if (p->good)
+            gw_member_answer(m, &p->reply, json_object(), NULL, 0);
+        else
+            gw_member_refuse(m, &p->reply, p->err.text);
+        break;
+    }
+    drop(p);
+}
+
+/* The other members, those first that a hash of the job and of each puts first: so that not all ask the same one. */
+typedef struct ranked {
+    gw_peer_id id;
+    uint64_t rank;
+} ranked;
+
+static int compare_ranked(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    return x->rank < y->rank ? 1 : x->rank > y->rank ? -1 : memcmp(&x->id, &y->id, sizeof x->id);
+}
+
+static uint64_t rank_of(const gw_peer_id *peer, const void *what) {
+    gw_reader p = gw_reader_on(peer->bytes, sizeof peer->bytes), w = gw_reader_on(what, 8);
+    return gw_mix64(gw_get_u64(&p) ^ gw_mix64(gw_get_u64(&w)));
+}
+
+static void choose_peers(gw_preparation *p) {
+    const gw_flock_member *m = p->m;
+    uint32_t count = gw_gossip_count(m->gossip);
+    const void *what = p->purpose == START ? p->id.bytes : p->files.bytes;
+    ranked *list = calloc(count + 1, sizeof *list);
+    p->peers = calloc(count + 1, sizeof *p->peers);
+    GW_ASSERT_MEMORY(list != NULL && p->peers != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_peer_id *id = &gw_gossip_at(m->gossip, i)->id;
+        if (gw_peer_id_equal(id, &m->identity.id) || !gw_member_is_live(m, id)) continue;
+        list[p->peer_count++] = (ranked){*id, rank_of(id, what)};
+    }
+    qsort(list, p->peer_count, sizeof *list, compare_ranked);
+    for (uint32_t i = 0; i < p->peer_count; i++) p->peers[i] = list[i].id;
+    free(list);
+}
+
+/* Begins a preparation, which takes what `like` owns. NULL: it cannot be begun, and `like` is the caller's. */
+static gw_preparation *begin(gw_flock_member *m, const gw_preparation *like, gw_err *err) {
+    if (m->preparation_count == GW_MEMBER_PREPARATIONS) {
+        gw_fail(err, GW_E_LIMIT, "this node is busy with the files of other jobs: try again");
+        return NULL;
+    }
+    gw_preparation *p = calloc(1, sizeof *p);
+    GW_ASSERT_MEMORY(p != NULL);
+    *p = *like;
+    p->thread = gw_helper_open("flock-prepare", err);
+    if (p->thread == NULL) {
+        free(p);
+        return NULL;
+    }
+    if (p->peers == NULL) choose_peers(p);
+    m->preparations[m->preparation_count++] = p;
+    gw_helper_give(p->thread, run, p);
+    return p;
+}
+
+/* Starting a child. */
+
+/* Whether another live member's claim on a job is in this state. */
+static bool is_claimed_elsewhere(const gw_flock_member *m, const gw_job_record_id *id, gw_claim_state state) {
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, id) : NULL;
+        if (claim != NULL && claim->state == state && !gw_peer_id_equal(&list->member, &m->identity.id) &&
+            gw_member_is_live(m, &list->member))
+            return true;
+    }
+    return false;
+}
+
+static gw_preparation *find_start(const gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < m->preparation_count; i++)
+        if (m->preparations[i]->purpose == START && gw_job_record_id_equal(&m->preparations[i]->id, id))
+            return m->preparations[i];
+    return NULL;
+}
+
+static bool begin_start(gw_flock_member *m, const gw_do *action, bool runs_elsewhere, gw_err *err) {
+    const gw_job_spec *spec = action->spec;
+    gw_preparation like = {.m = m, .purpose = START, .id = action->job, .files = spec->files};
+    if (!gw_children_folder(m->children, &action->job, like.folder, err)) return false;
+    memcpy(like.token, spec->token, sizeof like.token);
+    like.wants_checkpoint =
+        spec->kind == GW_JOB_RUN && !runs_elsewhere; /* else it gets the state from them */
+    like.directory = spec->directory != NULL ? strdup(spec->directory) : NULL;
+    GW_ASSERT_MEMORY(spec->directory == NULL || like.directory != NULL);
+    if (begin(m, &like, err) != NULL) return true;
+    free(like.directory);
+    return false;
+}
+
+gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char directory[GW_PATH_BYTES],
+                              gw_err *err) {
+    gw_preparation *p = find_start(m, &action->job);
+    bool runs_elsewhere = is_claimed_elsewhere(m, &action->job, GW_CLAIM_RUNNING);
+    if (p == NULL) {
+        /* A child that leaves another node saves a checkpoint, or has begun what is not to be done twice at once. */
+        if (!runs_elsewhere && is_claimed_elsewhere(m, &action->job, GW_CLAIM_LEAVING)) return GW_PREPARING;
+        if (!begin_start(m, action, runs_elsewhere, err))
+            return err->code == GW_E_LIMIT ? GW_PREPARING : GW_UNPREPARED;
+        return GW_PREPARING;
+    }
+    if (p->finished_ns == 0) return GW_PREPARING;
+    bool fresh = gw_now_ns() < p->finished_ns + KEEP_NS;
+    gw_prepared outcome = !fresh ? GW_PREPARING : p->good ? GW_PREPARED : GW_UNPREPARED;
+    if (fresh && p->good) {
+        snprintf(directory, GW_PATH_BYTES, "%s", p->in_directory ? p->directory : "");
+        if (p->step > 0)
+            gw_log(GW_INFO, "flock", "%s goes on here from the checkpoint of step %llu", action->spec->name,
+                   (unsigned long long)p->step);
+    } else if (fresh) {
+        *err = p->err;
+        if (err->code == GW_E_INVALID || err->code == GW_E_UNSUPPORTED || err->code == GW_E_USAGE)
+            outcome = GW_UNFIT;
+    }
+    drop(p);
+    if (!fresh) gw_member_decide_soon(m);
+    return outcome;
+}
+
+/* Files of submissions. */
+
+void gw_member_check_files(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record,
+                           const gw_hash *files) {
+    gw_preparation like = {.m = m, .purpose = CHECK, .id = record->id, .files = *files, .reply = *reply};
+    gw_err err;
+    like.record = gw_job_record_copy(record);
+    if (begin(m, &like, &err) != NULL) return;
+    gw_job_record_free(&like.record);
+    gw_member_refuse(m, reply, err.text);
+}
+
+void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_hash *files) {
+    gw_preparation like = {.m = m, .purpose = HOLD, .files = *files, .reply = *reply, .peer_count = 1};
+    gw_err err;
+    like.peers = malloc(sizeof *like.peers);
+    GW_ASSERT_MEMORY(like.peers != NULL);
+    like.peers[0] = reply->peer; /* who asks for it has them */
+    if (begin(m, &like, &err) != NULL) return;
+    free(like.peers);
+    gw_member_refuse(m, reply, err.text);
+}
+
+bool gw_member_prepare_close(gw_flock_member *m) {
+    uint64_t end_ns = gw_now_ns() + WAIT_CLOSE_NS;
+    atomic_store(&m->closing, true);
+    gw_member_refuse_asks(m);
+    for (;;) {
+        uint32_t busy = 0;
+        for (uint32_t i = m->preparation_count; i-- > 0;) {
+            if (m->preparations[i]->finished_ns != 0)
+                drop(m->preparations[i]);
+            else
+                busy++;
+        }
+        if (busy == 0) return true;
+        if (gw_now_ns() >= end_ns) return false;
+        gw_loop_turn(m->loop, end_ns - gw_now_ns());
+    }
+}
