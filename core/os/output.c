@@ -154,6 +154,23 @@ bool gw_output_open(const char *path, gw_output *output, gw_err *err) {
     return false;
 }
 
+bool gw_output_is_own(const char *path, const void *mark, size_t length, gw_err *err) {
+    struct stat there;
+    char head[GW_OUTPUT_HEAD];
+    if (stat(path, &there) != 0 || !S_ISREG(there.st_mode) || there.st_size == 0) return true;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return gw_fail_errno(err, errno, "cannot look at %s, which is there", path);
+    size_t got = fread(head, 1, sizeof head, file);
+    int reason = ferror(file) != 0 ? errno : 0;
+    fclose(file);
+    if (reason != 0) return gw_fail_errno(err, reason, "cannot read %s, which is there", path);
+    return memmem(head, got, mark, length) != NULL ||
+           gw_fail(err, GW_E_DENIED,
+                   "%s exists and is none that this command wrote: name another file, move it away, or give "
+                   "--force",
+                   path);
+}
+
 bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err) {
     return gw_durable_write_fd(gw_io_system(), output->fd, output->target, bytes, count, err);
 }

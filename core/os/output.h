@@ -21,6 +21,13 @@ typedef struct gw_output {
  * gw_output_end must not be called. */
 bool gw_output_open(const char *path, gw_output *output, gw_err *err);
 
+/* Checks that writing to `path` loses no file of somebody else: nothing is there, or an empty file, or a regular file
+ * that has `mark` among its first GW_OUTPUT_HEAD bytes, as all files of this command have. Otherwise fails with
+ * GW_E_DENIED, or with GW_E_IO where it cannot be read; what is no regular file is left to gw_output_open. It is called
+ * before that, unless the user said that the file may be replaced (--force, which the message names). */
+enum { GW_OUTPUT_HEAD = 1024 };
+bool gw_output_is_own(const char *path, const void *mark, size_t length, gw_err *err);
+
 /* Writes all the bytes at the position of the file, or fails with GW_E_IO. */
 bool gw_output_write(const gw_output *output, const void *bytes, size_t count, gw_err *err);
 

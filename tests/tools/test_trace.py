@@ -205,6 +205,7 @@ class Calm(unittest.TestCase):
         process.stderr.close()
         trace("--dir", self.peers[0].directory, "--key", self.key, "-o", self.folder / "next", "--seconds", "1")
         self.assertEqual(len(Trace(self.folder / "next").traced), 3)
+        trace("--dir", self.peers[0].directory, "-o", self.folder / "next", "--seconds", "1")  # its own is replaced
 
     def test_a_full_disk_is_told_of_and_the_older_file_stays(self):
         old = self.folder / "old"
@@ -213,7 +214,9 @@ class Calm(unittest.TestCase):
         def limit():
             resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))
 
-        done = trace("--dir", self.peers[0].directory, "-o", old, "--seconds", "1", code=1, preexec_fn=limit)
+        done = trace("--dir", self.peers[0].directory, "-o", old, "--seconds", "1", code=1)
+        self.assertIn(f"{old} exists and is none that this command wrote", done.stderr.decode())
+        done = trace("--dir", self.peers[0].directory, "-o", old, "--force", "--seconds", "1", code=1, preexec_fn=limit)
         self.assertIn(f"{old}", done.stderr.decode())
         self.assertEqual(old.read_text(), "old")
         self.assertEqual([path.name for path in self.folder.glob("old*")], ["old"])
@@ -312,6 +315,7 @@ class CommandLine(unittest.TestCase):
             self.refuse(2, "a file is read with --summary", text)
             self.refuse(2, "leave out the other options", "--summary", text, "--seconds", "3")
             self.refuse(2, "--seconds", "--summary", "--seconds", "0")
+            self.refuse(2, "--force goes along with -o", "--summary", "--force")
             self.refuse(2, "--cluster needs --from", "--summary", "--cluster", "x")
             self.refuse(1, f"{text}: ", "--summary", text)
             self.refuse(1, "nothing", "--summary", f"{folder}/nothing")

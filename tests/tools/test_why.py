@@ -118,6 +118,18 @@ class Why(unittest.TestCase):
         self.assertEqual(told.returncode, 0, told.stderr)
         return path
 
+    def test_a_file_of_somebody_else_is_not_replaced(self):
+        path = os.path.join(self.flock.folder, "thesis.html")
+        with open(path, "w") as file:
+            file.write("<h1>Four years of work</h1>")
+        told = run("report", *self.folders, "-o", path)
+        self.assertEqual(told.returncode, 1)
+        self.assertIn(f"{path} exists and is none that this command wrote", told.stderr)
+        with open(path) as file:
+            self.assertEqual(file.read(), "<h1>Four years of work</h1>")
+        for options in (["--force"], []):
+            self.assertEqual(run("report", *self.folders, "-o", path, *options).returncode, 0, "then it is its own")
+
     def test_the_page_has_all_and_fetches_nothing(self):
         with open(self.page()) as file:
             page = file.read()

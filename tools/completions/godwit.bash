@@ -297,7 +297,7 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     report)
-        offered+=' --metrics= --output= -o --help --usage'
+        offered+=' --force --metrics= --output= -o --help --usage'
         kinds[--metrics]='file'
         kinds[--output]='file'
         kinds[-o]='file'
@@ -547,7 +547,7 @@ _godwit_table() {
         kinds[-n]='any'
         ;;
     trace)
-        offered+=' --cluster= --dir= -d --from= --key= --output= -o --seconds= -s --summary --help --usage'
+        offered+=' --cluster= --dir= -d --force --from= --key= --output= -o --seconds= -s --summary --help --usage'
         kinds[--cluster]='any'
         kinds[--from]='any'
         kinds[--seconds]='any'

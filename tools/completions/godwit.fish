@@ -343,6 +343,7 @@ complete -c godwit -n '__godwit_is release' -s '?' -l help -d 'Print the options
 complete -c godwit -n '__godwit_is release' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is report' -a '(__fish_complete_directories)'
+complete -c godwit -n '__godwit_is report' -l force -d 'Replace a file that this command did not write'
 complete -c godwit -n '__godwit_is report' -l metrics -r -F -d 'Draw the curves of a file that Nm godwit run --metrics wrote, instead of the series in the directories'
 complete -c godwit -n '__godwit_is report' -s o -l output -r -F -d 'The page to write'
 complete -c godwit -n '__godwit_is report' -s '?' -l help -d 'Print the options of the command, and exit'
@@ -599,6 +600,7 @@ complete -c godwit -n '__godwit_is top' -l usage -d 'Print a short usage message
 complete -c godwit -n '__godwit_is trace' -F
 complete -c godwit -n '__godwit_is trace' -l cluster -x -d 'With --from: the name of its cluster'
 complete -c godwit -n '__godwit_is trace' -s d -l dir -x -a '(__fish_complete_directories)' -d 'Ask the peer that runs in DIR for the members of its flock'
+complete -c godwit -n '__godwit_is trace' -l force -d 'With -o: replace a file that this command did not write'
 complete -c godwit -n '__godwit_is trace' -l from -x -d 'Ask the peer that listens there instead, which is the address of its --listen'
 complete -c godwit -n '__godwit_is trace' -l key -r -F -d 'The key of the flock'
 complete -c godwit -n '__godwit_is trace' -s o -l output -r -F -d 'Write the trace to FILE, which appears when it is complete; with - to standard output'

@@ -203,6 +203,32 @@ Test(output, a_file_is_nobody_elses_while_it_gets_another_name) {
     cr_assert_not(there("one.godwit-partial") || there("two.godwit-partial"));
 }
 
+Test(output, a_file_of_somebody_else_is_known_by_its_lack_of_the_mark) {
+    static const char mark[] = "<!-- ours -->";
+    static char late[2 * GW_OUTPUT_HEAD];
+    const size_t length = sizeof mark - 1;
+    gw_err err;
+    memset(late, ' ', sizeof late);
+    memcpy(late + GW_OUTPUT_HEAD, mark, length);
+    scratch_write_text("thesis", "four years of work");
+    scratch_write_text("page", "<html> <!-- ours --> text");
+    scratch_write_text("empty", "");
+    scratch_write("late", late, sizeof late);
+    for (int i = 0; i < 2; i++) {
+        const char *other = i == 0 ? "thesis" : "late";
+        cr_assert_not(gw_output_is_own(scratch_path(other), mark, length, &err));
+        cr_expect_eq(err.code, GW_E_DENIED);
+        cr_expect(strstr(err.text, other) != NULL && strstr(err.text, "--force") != NULL, "%s", err.text);
+    }
+    for (int i = 0; i < 3; i++)
+        cr_expect(gw_output_is_own(scratch_path(i == 0   ? "page"
+                                                : i == 1 ? "empty"
+                                                         : "none"),
+                                   mark, length, &err));
+    cr_expect(gw_output_is_own("/dev/null", mark, length, &err), "gw_output_open refuses it");
+    cr_expect_str_eq(content("thesis"), "four years of work");
+}
+
 static void put_in_place(void) {
     cr_assert_eq(rename(scratch_path("file.godwit-partial"), scratch_path("file")), 0);
 }

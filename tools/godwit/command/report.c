@@ -12,17 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_METRICS = 256 };
+enum { KEY_METRICS = 256, KEY_FORCE };
 
 typedef struct arguments {
     const char *dirs[GW_WHY_JOURNALS];
     int count;
     const char *output, *metrics;
+    bool force;
 } arguments;
 
 static const struct argp_option report_options[] = {
     {"output", 'o', "FILE", 0, "The page to write (run.html)", 0},
     {"metrics", KEY_METRICS, "FILE", 0, "Draw the curves of a file of 'godwit run --metrics' instead", 0},
+    {"force", KEY_FORCE, 0, 0, "Replace a file that this command did not write", 0},
     {0},
 };
 
@@ -41,6 +43,9 @@ static error_t parse_report(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_METRICS:
         a->metrics = arg;
+        return 0;
+    case KEY_FORCE:
+        a->force = true;
         return 0;
     case ARGP_KEY_ARG:
         if (a->count == GW_WHY_JOURNALS) gw_argp_error(state, "give at most %d directories", GW_WHY_JOURNALS);
@@ -75,7 +80,9 @@ static bool report(arguments *a, gw_err *err) {
     gw_findings findings = {0};
     char *page = NULL;
     size_t length = 0;
+    const char *output = a->output != NULL ? a->output : "run.html";
     bool good = paths != NULL || gw_fail(err, GW_E_NOMEM, "memory runs out");
+    good = good && (a->force || gw_output_is_own(output, GW_REPORT_MARK, strlen(GW_REPORT_MARK), err));
     for (int i = 0; good && i < a->count; i++) {
         good = gw_checkpoint_dir_find(a->dirs[i], NULL, paths[i], err);
         a->dirs[i] = paths[i];
@@ -83,7 +90,6 @@ static bool report(arguments *a, gw_err *err) {
     good = good && gw_why_read(a->dirs, a->count, &record, err);
     if (good) gw_why_find(&record, &findings);
     const gw_report_sources sources = {.record = &record, .findings = &findings, .metrics = a->metrics};
-    const char *output = a->output != NULL ? a->output : "run.html";
     good = good && make_page(&sources, &page, &length, err) && write_page(output, page, length, err);
     if (good) printf("%s: %zu kB\n", output, length / 1000 + 1);
     free(page);

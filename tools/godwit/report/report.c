@@ -123,7 +123,7 @@ static void put_head(FILE *out, const char *job) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-          "'unsafe-inline'\">\n<title>godwit: ",
+          "'unsafe-inline'\">\n" GW_REPORT_MARK "\n<title>godwit: ",
           out);
     gw_html_text(out, job);
     fprintf(out, "</title>\n<style>%s</style></head><body>\n<h1>", style);

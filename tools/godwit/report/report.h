@@ -11,6 +11,8 @@
 #include <stdio.h>
 
 enum { GW_REPORT_BYTES = 2000000 };
+/* A line in the head of each page, by which a file is known as one. */
+#define GW_REPORT_MARK "<meta name=\"generator\" content=\"godwit report\">"
 
 typedef struct gw_report_sources {
     const gw_why_record *record; /* of the directories of the report */

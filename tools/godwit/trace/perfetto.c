@@ -1,7 +1,9 @@
 #include "tools/godwit/trace/perfetto.h"
 
+#include "core/base/assert.h"
 #include "core/os/clock.h"
 
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -50,8 +52,8 @@ static void put_clock(gw_protobuf *m, uint32_t id, clockid_t clock) {
     gw_protobuf_end(m, place);
 }
 
-void gw_perfetto_open(gw_perfetto *p, gw_perfetto_write *write, void *context) {
-    *p = (gw_perfetto){.write = write, .context = context};
+/* The first packet, which is the same in every file. */
+static void put_first(gw_perfetto *p) {
     gw_protobuf *m = &p->buffer;
     size_t packet = begin_packet(p, STATE_CLEARED);
     gw_protobuf_varint(m, GW_PF_PACKET_FIRST, 1);
@@ -59,7 +61,24 @@ void gw_perfetto_open(gw_perfetto *p, gw_perfetto_write *write, void *context) {
     gw_protobuf_varint(m, DEFAULTS_CLOCK, MONOTONIC);
     gw_protobuf_end(m, defaults);
     end_packet(p, packet);
-    packet = begin_packet(p, STATE_NEEDED);
+}
+
+size_t gw_perfetto_mark(uint8_t mark[GW_PERFETTO_MARK]) {
+    gw_perfetto p = {.write = NULL};
+    put_first(&p);
+    size_t length = p.buffer.count;
+    GW_ASSERT_MEMORY(!p.buffer.failed);
+    GW_ASSERT(length <= GW_PERFETTO_MARK);
+    memcpy(mark, p.buffer.bytes, length);
+    gw_protobuf_free(&p.buffer);
+    return length;
+}
+
+void gw_perfetto_open(gw_perfetto *p, gw_perfetto_write *write, void *context) {
+    *p = (gw_perfetto){.write = write, .context = context};
+    gw_protobuf *m = &p->buffer;
+    put_first(p);
+    size_t packet = begin_packet(p, STATE_NEEDED);
     size_t snapshot = gw_protobuf_begin(m, GW_PF_PACKET_CLOCKS);
     put_clock(m, MONOTONIC, CLOCK_MONOTONIC);
     put_clock(m, BOOTTIME, CLOCK_BOOTTIME);

@@ -57,6 +57,10 @@ void gw_perfetto_instant(gw_perfetto *p, const gw_perfetto_event *event);
 void gw_perfetto_count(gw_perfetto *p, uint64_t track, uint64_t at_ns, int64_t value);
 
 /* Numbers of fields and values of the schema, for what reads such a file. */
+/* Writes the bytes with which each file begins, by which it is known as one of these; returns their number. */
+enum { GW_PERFETTO_MARK = 64 };
+size_t gw_perfetto_mark(uint8_t mark[GW_PERFETTO_MARK]);
+
 enum {
     GW_PF_TRACE_PACKET = 1,
     GW_PF_PACKET_CLOCKS = 6,

@@ -20,13 +20,13 @@
 #include <sys/mman.h>
 
 #define STDOUT "-"
-enum { SECONDS = 30, SECONDS_MOST = 3600, KEY_FROM = 256, KEY_KEY, KEY_CLUSTER, KEY_SUMMARY };
+enum { SECONDS = 30, SECONDS_MOST = 3600, KEY_FROM = 256, KEY_KEY, KEY_CLUSTER, KEY_SUMMARY, KEY_FORCE };
 
 typedef struct arguments {
     gw_collect_options collect;
-    const char *output; /* NULL: no file is written */
-    const char *file;   /* that is read; NULL: the flock is traced */
-    bool summary, live; /* live: options that ask for a flock were given */
+    const char *output;        /* NULL: no file is written */
+    const char *file;          /* that is read; NULL: the flock is traced */
+    bool summary, live, force; /* live: options that ask for a flock were given */
 } arguments;
 
 static const struct argp_option trace_options[] = {
@@ -36,6 +36,7 @@ static const struct argp_option trace_options[] = {
     {"seconds", 's', "N", 0, "Trace for so many seconds, 1 to 3600 (30)", 0},
     {"summary", KEY_SUMMARY, 0, 0,
      "Print where the time of each peer goes, of a trace in FILE or of the flock as it runs", 0},
+    {"force", KEY_FORCE, 0, 0, "With -o: replace a file that this command did not write", 0},
     {"from", KEY_FROM, "HOST:PORT", 0, "Ask the peer that listens there instead (its --listen)", 0},
     {"key", KEY_KEY, "FILE", 0, "The key of the flock, which its peers ask of a client from elsewhere", 0},
     {"cluster", KEY_CLUSTER, "NAME", 0, "With --from: the name of its cluster (" GW_DEFAULT_CLUSTER ")", 0},
@@ -74,6 +75,9 @@ static error_t parse_trace(int key, char *arg, struct argp_state *state) {
     case KEY_SUMMARY:
         a->summary = true;
         return 0;
+    case KEY_FORCE:
+        a->force = true;
+        return 0;
     case KEY_FROM:
         a->collect.place.from = arg;
         a->live = true;
@@ -99,6 +103,7 @@ static error_t parse_trace(int key, char *arg, struct argp_state *state) {
             gw_argp_error(state, "%s is read, and no flock is traced: leave out the other options", a->file);
         if (a->file == NULL && a->output == NULL && !a->summary)
             gw_argp_error(state, "give -o FILE for the trace, or --summary");
+        if (a->force && a->output == NULL) gw_argp_error(state, "--force goes along with -o FILE");
         if (a->collect.place.cluster != NULL && a->collect.place.from == NULL)
             gw_argp_error(state,
                           "--cluster needs --from: the peer that runs in a directory knows its cluster");
@@ -171,9 +176,17 @@ static void block_signals(bool block) {
     pthread_sigmask(block ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
 }
 
+/* Whether the file may be written: a trace of half a minute is not made for nothing. */
+static bool may_write(const arguments *a, gw_err *err) {
+    uint8_t mark[GW_PERFETTO_MARK];
+    size_t length = gw_perfetto_mark(mark);
+    return a->force || gw_output_is_own(a->output, mark, length, err);
+}
+
 static bool trace_live(const arguments *a, gw_err *err) {
     target t = {.bytes = 0};
     bool named = a->output != NULL && strcmp(a->output, STDOUT) != 0;
+    if (named && !may_write(a, err)) return false;
     gw_output_clean_on_signals();
     block_signals(true);
     bool opened = named ? gw_output_open(a->output, &t.output, err) : gw_spool_open(&t.output, err);
