@@ -1,7 +1,7 @@
 /* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, act.c
  * decides about jobs and runs them, serve.c answers commands, view.c describes jobs and nodes. stock.c reads and writes
  * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
- * its own, which asks other members by transfer.c. Thread: main, unless a comment says otherwise. */
+ * its own, which asks other members by transfer.c; keep.c sees to it that checkpoints are on two nodes. Thread: main, unless a comment says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_FLOCK_INSIDE_H
 #define GODWIT_TOOLS_GODWIT_FLOCK_INSIDE_H
 
@@ -35,6 +35,7 @@ enum {
     GW_MEMBER_PIECE_BYTES = 1 << 20, /* of an output, in one answer */
     GW_MEMBER_PASSED = 256,          /* requests that wait for other members */
     GW_MEMBER_PREPARATIONS = 64,     /* at once */
+    GW_MEMBER_ENTRUSTED = 256,
 };
 
 #define GW_SECOND_NS UINT64_C(1000000000)
@@ -87,6 +88,14 @@ typedef struct gw_member_resting {
     gw_job_record_id id;
     uint64_t until_ns;
 } gw_member_resting;
+
+/* The checkpoint of a job that another member has by this one's asking. */
+typedef struct gw_member_entrusted_one {
+    gw_job_record_id id;
+    gw_peer_id to;
+    uint64_t step; /* 0: none yet */
+    uint64_t next_ns;
+} gw_member_entrusted_one;
 
 typedef struct gw_member_failure {
     gw_job_record_id id;
@@ -153,6 +162,11 @@ typedef struct gw_flock_member {
     gw_preparation *preparations[GW_MEMBER_PREPARATIONS];
     uint32_t preparation_count;
     atomic_bool closing; /* threads are to end */
+
+    /* keep.c */
+    gw_member_entrusted_one entrusted[GW_MEMBER_ENTRUSTED];
+    uint32_t entrusted_at;
+    gw_timer keep_timer;
 
     gw_watch signals;
     bool going_down; /* the children are asked to end, and then this member ends */
@@ -241,8 +255,26 @@ void gw_member_check_files(gw_flock_member *m, const gw_reply *reply, const gw_j
                            const gw_hash *files);
 /* Fetches files from a member that has them, and answers when they are durable here. */
 void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_hash *files);
+/* Whether another live member's claim on a job is in this state. */
+bool gw_member_is_claimed_elsewhere(const gw_flock_member *m, const gw_job_record_id *id,
+                                    gw_claim_state state);
+/* Whether something is being made ready for the job. */
+bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id);
+/* Has another member keep the newest checkpoint of a job that is here, if it is newer than `step`. */
+void gw_member_entrust(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *peer, uint64_t step);
+/* Keeps the newest checkpoint of a job that the member has which asks for it, and answers when it is durable here. */
+void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
+/* The member that is first, by a hash of it and the job, of the others that can keep something. False: there is none. */
+bool gw_member_first_other(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *peer);
 /* Ends the threads. Returns false where a disk does not answer. */
 bool gw_member_prepare_close(gw_flock_member *m);
+
+/* keep.c */
+bool gw_member_keep_open(gw_flock_member *m, gw_err *err);
+void gw_member_keep_close(gw_flock_member *m);
+/* Another member has the checkpoint of this step, 0: none of them; to hand it over took so long. */
+void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *to, uint64_t step,
+                         uint64_t took_ns);
 
 /* view.c */
 json_t *gw_member_jobs(const gw_flock_member *m);

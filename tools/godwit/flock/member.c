@@ -219,7 +219,8 @@ static bool open_all(gw_flock_member *m, gw_err *err) {
         !gw_member_act_open(m, err) || !gw_member_stock_open(m, err) || !gw_member_meet_open(m, err))
         return false;
     say_welcome(m);
-    if (!gw_member_children_open(m, err) || !gw_member_serve_open(m, err)) return false;
+    if (!gw_member_children_open(m, err) || !gw_member_keep_open(m, err) || !gw_member_serve_open(m, err))
+        return false;
     gw_exchange_set_claims(m->exchange, &m->claims, gw_now_ns());
     gw_member_decide_soon(m);
     return true;
@@ -235,6 +236,7 @@ static bool close_all(gw_flock_member *m) {
     bool good = true;
     if (m->loop != NULL) {
         if (m->gossip != NULL) say_farewell(m);
+        gw_member_keep_close(m);
         good = gw_member_prepare_close(m) && gw_member_stock_close(m);
         gw_member_serve_close(m);
         good = gw_member_act_close(m) && good;

@@ -1,3 +1,4 @@
+#include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/base/mix.h"
@@ -17,10 +18,12 @@
 #define WAIT_CLOSE_NS (5 * GW_SECOND_NS)
 
 typedef enum purpose {
-    START, /* a child of a job starts here */
-    CHECK, /* the files that a submission names are here */
-    PLACE, /* another member is to hold the files of a submission */
-    HOLD,  /* this member is to hold files */
+    START,   /* a child of a job starts here */
+    CHECK,   /* the files that a submission names are here */
+    PLACE,   /* another member is to hold the files of a submission */
+    HOLD,    /* this member is to hold files */
+    ENTRUST, /* another member is to keep the newest checkpoint of a job that is here */
+    KEEP,    /* this member is to keep the newest checkpoint of a job, which another one has */
 } purpose;
 
 struct gw_preparation {
@@ -39,9 +42,9 @@ struct gw_preparation {
     gw_helper *thread;
     bool good;
     gw_err err;
-    bool in_directory;    /* the submitter's directory is here */
-    uint64_t step;        /* of the checkpoint that is here */
-    uint64_t finished_ns; /* 0: not yet */
+    bool in_directory; /* the submitter's directory is here */
+    uint64_t step; /* of the checkpoint that is here; ENTRUST: before, of the one that the other one has */
+    uint64_t began_ns, finished_ns; /* 0: not yet */
 };
 
 static bool is_none(const void *bytes, size_t count) {
@@ -92,7 +95,7 @@ static bool prepare_start(gw_preparation *p, gw_transfer *t, gw_err *err) {
     if (!p->in_directory && !is_none(&p->files, sizeof p->files) && !unpack(p, t, err)) return false;
     return !p->wants_checkpoint || (gw_durable_folder(gw_io_system(), p->folder, NULL, err) &&
                                     gw_durable_path(state, err, "%s/state", p->folder) &&
-                                    gw_transfer_checkpoint(t, &p->id, state, &p->step, err));
+                                    gw_transfer_checkpoint(t, &p->id, state, false, &p->step, err));
 }
 
 /* Has one of the others hold the files, of which this member asks one after the other. */
@@ -110,6 +113,43 @@ static bool place(gw_preparation *p, gw_err *err) {
         if (err->code == GW_E_ABORTED) return false;
     }
     return false;
+}
+
+/* The newest step of which a checkpoint of the job is here; 0: there is none. */
+static uint64_t newest_step(const char *state) {
+    char found[GW_PATH_BYTES];
+    gw_catalog catalog;
+    gw_err err;
+    if (!gw_directory_find(state, found, &err) || !gw_catalog_load(gw_io_system(), found, &catalog, &err))
+        return 0;
+    uint64_t step = catalog.good_count > 0 ? catalog.good[0].step : 0;
+    gw_catalog_free(&catalog);
+    return step;
+}
+
+/* Has another member keep what is newer here than what it has. */
+static bool entrust(gw_preparation *p, gw_err *err) {
+    char state[GW_PATH_BYTES], job[GW_JOB_RECORD_ID_TEXT];
+    void *bytes;
+    size_t count;
+    if (!gw_durable_path(state, err, "%s/state", p->folder)) return false;
+    uint64_t step = newest_step(state);
+    if (step <= p->step) return true;
+    gw_hex(p->id.bytes, sizeof p->id.bytes, job);
+    json_t *answer = gw_transfer_ask(p->m, &p->peers[0], json_pack("{s:s,s:s}", "do", "keep", "job", job),
+                                     &bytes, &count, err);
+    if (answer == NULL) return false;
+    p->step = (uint64_t)json_integer_value(json_object_get(answer, "step"));
+    json_decref(answer);
+    free(bytes);
+    return true;
+}
+
+static bool keep(gw_preparation *p, gw_transfer *t, gw_err *err) {
+    char state[GW_PATH_BYTES];
+    return gw_durable_folder(gw_io_system(), p->folder, NULL, err) &&
+           gw_durable_path(state, err, "%s/state", p->folder) &&
+           gw_transfer_checkpoint(t, &p->id, state, true, &p->step, err);
 }
 
 static void finish(void *context);
@@ -134,6 +174,12 @@ static void run(void *context) {
     case HOLD:
         p->good = gw_transfer_files(&t, &p->files, &files, &p->err);
         if (p->good) gw_job_files_free(&files);
+        break;
+    case ENTRUST:
+        p->good = entrust(p, &p->err);
+        break;
+    case KEEP:
+        p->good = keep(p, &t, &p->err);
         break;
     }
     if (!gw_loop_post(p->m->loop, finish, p, &err)) gw_log(GW_ERROR, "flock", "%s", err.text);
@@ -164,6 +210,17 @@ static void place_elsewhere(gw_flock_member *m, const gw_job_record_id *id, cons
         gw_log(GW_WARN, "flock", "%s", err.text);
 }
 
+static void answer_held(const gw_preparation *p) {
+    json_t *object = json_object();
+    if (!p->good) {
+        json_decref(object);
+        gw_member_refuse(p->m, &p->reply, p->err.text);
+        return;
+    }
+    gw_json_count(object, "step", p->step);
+    gw_member_answer(p->m, &p->reply, object, NULL, 0);
+}
+
 static void finish(void *context) {
     gw_preparation *p = context;
     gw_flock_member *m = p->m;
@@ -185,11 +242,12 @@ static void finish(void *context) {
     case PLACE:
         if (p->good) gw_member_files_held(m, &p->id);
         break;
+    case ENTRUST:
+        gw_member_entrusted(m, &p->id, &p->peers[0], p->good ? p->step : 0, p->finished_ns - p->began_ns);
+        break;
     case HOLD:
-        if (p->good)
-            gw_member_answer(m, &p->reply, json_object(), NULL, 0);
-        else
-            gw_member_refuse(m, &p->reply, p->err.text);
+    case KEEP:
+        answer_held(p);
         break;
     }
     drop(p);
@@ -242,6 +300,7 @@ static gw_preparation *begin(gw_flock_member *m, const gw_preparation *like, gw_
         free(p);
         return NULL;
     }
+    p->began_ns = gw_now_ns();
     if (p->peers == NULL) choose_peers(p);
     m->preparations[m->preparation_count++] = p;
     gw_helper_give(p->thread, run, p);
@@ -250,8 +309,8 @@ static gw_preparation *begin(gw_flock_member *m, const gw_preparation *like, gw_
 
 /* Starting a child. */
 
-/* Whether another live member's claim on a job is in this state. */
-static bool is_claimed_elsewhere(const gw_flock_member *m, const gw_job_record_id *id, gw_claim_state state) {
+bool gw_member_is_claimed_elsewhere(const gw_flock_member *m, const gw_job_record_id *id,
+                                    gw_claim_state state) {
     for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
         const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
         const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, id) : NULL;
@@ -286,10 +345,11 @@ static bool begin_start(gw_flock_member *m, const gw_do *action, bool runs_elsew
 gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char directory[GW_PATH_BYTES],
                               gw_err *err) {
     gw_preparation *p = find_start(m, &action->job);
-    bool runs_elsewhere = is_claimed_elsewhere(m, &action->job, GW_CLAIM_RUNNING);
+    bool runs_elsewhere = gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_RUNNING);
     if (p == NULL) {
         /* A child that leaves another node saves a checkpoint, or has begun what is not to be done twice at once. */
-        if (!runs_elsewhere && is_claimed_elsewhere(m, &action->job, GW_CLAIM_LEAVING)) return GW_PREPARING;
+        if (!runs_elsewhere && gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_LEAVING))
+            return GW_PREPARING;
         if (!begin_start(m, action, runs_elsewhere, err))
             return err->code == GW_E_LIMIT ? GW_PREPARING : GW_UNPREPARED;
         return GW_PREPARING;
@@ -333,6 +393,61 @@ void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_ha
     if (begin(m, &like, &err) != NULL) return;
     free(like.peers);
     gw_member_refuse(m, reply, err.text);
+}
+
+/* Checkpoints. */
+
+bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < m->preparation_count; i++)
+        if (gw_job_record_id_equal(&m->preparations[i]->id, id) && m->preparations[i]->finished_ns == 0)
+            return true;
+    return false;
+}
+
+/* Begins to hand a job's checkpoint to another member, or to take it from one. */
+static bool begin_checkpoint(gw_flock_member *m, const gw_job_record_id *id, gw_preparation *like,
+                             const gw_peer_id *peer, gw_err *err) {
+    if (!gw_children_folder(m->children, id, like->folder, err)) return false;
+    like->peers = malloc(sizeof *like->peers);
+    GW_ASSERT_MEMORY(like->peers != NULL);
+    like->peers[0] = *peer;
+    like->peer_count = 1;
+    if (begin(m, like, err) != NULL) return true;
+    free(like->peers);
+    return false;
+}
+
+void gw_member_entrust(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *peer,
+                       uint64_t step) {
+    gw_preparation like = {.m = m, .purpose = ENTRUST, .id = *id, .step = step};
+    gw_err err;
+    if (!begin_checkpoint(m, id, &like, peer, &err)) gw_log(GW_DEBUG, "flock", "%s", err.text);
+}
+
+void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id) {
+    gw_preparation like = {.m = m, .purpose = KEEP, .id = *id, .reply = *reply};
+    gw_err err;
+    if (gw_children_find(m->children, id) != NULL || gw_member_is_preparing(m, id))
+        gw_member_refuse(m, reply, "the job is about to run here, or its checkpoint is on its way");
+    else if (!begin_checkpoint(m, id, &like, &reply->peer, &err))
+        gw_member_refuse(m, reply, err.text);
+}
+
+/* The member that is first, by a hash of it and the job, of the others that can keep something. */
+bool gw_member_first_other(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *peer) {
+    uint64_t highest = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        uint64_t rank = rank_of(&list->member, id->bytes);
+        if (list->boot == 0 || list->disk_bad || gw_peer_id_equal(&list->member, &m->identity.id) ||
+            !gw_member_is_live(m, &list->member) || (any && rank <= highest))
+            continue;
+        *peer = list->member;
+        highest = rank;
+        any = true;
+    }
+    return any;
 }
 
 bool gw_member_prepare_close(gw_flock_member *m) {

@@ -461,6 +461,15 @@ static void hold(gw_flock_member *m, const gw_reply *reply, const json_t *reques
     gw_member_hold_files(m, reply, &files);
 }
 
+/* Has this member keep the checkpoint of a job that the one has which asks. */
+static void keep(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_job_record_id id;
+    if (find_job(m, request, &id))
+        gw_member_keep(m, reply, &id);
+    else
+        gw_member_refuse(m, reply, "there is no such job");
+}
+
 static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *request, const void *bytes,
                   size_t count) {
     const char *what = json_string_value(json_object_get(request, "do"));
@@ -471,6 +480,8 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         return;
     else if (!own && strcmp(what, "hold") == 0)
         hold(m, reply, request);
+    else if (!own && strcmp(what, "keep") == 0)
+        keep(m, reply, request);
     else if (strcmp(what, "log") == 0)
         show_log(m, reply, request);
     else if (strcmp(what, "drain") == 0)

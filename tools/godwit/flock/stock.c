@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ERRANDS = 256, CHECKPOINTS = 8, MANIFEST_BYTES = 12 << 20, PINNED_SWEEPS = 2 };
+enum { ERRANDS = 256, CHECKPOINTS = 16, MANIFEST_BYTES = 12 << 20, PINNED_SWEEPS = 2 };
 
 #define SWEEP_NS      (600 * GW_SECOND_NS)
 #define WAIT_CLOSE_NS (5 * GW_SECOND_NS)

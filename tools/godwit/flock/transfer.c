@@ -334,9 +334,11 @@ static bool read_manifest(search *s, const candidate *c, void **bytes, size_t *l
     return answer != NULL;
 }
 
-static bool bring_checkpoint(search *s, const candidate *c, gw_err *err) {
+/* Brings a checkpoint. *best becomes the one of the best evaluation up to it. */
+static bool bring_checkpoint(search *s, const candidate *c, gw_checkpoint_ref *best, gw_err *err) {
     void *bytes = NULL;
     size_t length = 0;
+    double value;
     gw_manifest manifest;
     if (!read_manifest(s, c, &bytes, &length, err) || !gw_manifest_decode(bytes, length, &manifest, err)) {
         free(bytes);
@@ -348,6 +350,7 @@ static bool bring_checkpoint(search *s, const candidate *c, gw_err *err) {
     good = good && bring_state(s, &manifest, err) &&
            gw_catalog_save(gw_store_io(s->store), gw_store_dir(s->store), bytes, length, err);
     gw_store_release(s->store, TAG);
+    *best = gw_manifest_best(&manifest, &value);
     gw_manifest_free(&manifest);
     free(bytes);
     return good;
@@ -368,17 +371,51 @@ static bool own_candidates(search *s, gw_err *err) {
     return true;
 }
 
-static bool bring_newest(search *s, uint64_t *step, gw_err *err) {
+/* Brings the checkpoint of the best evaluation, where it is another one than the newest. Returns whether it is here. */
+static bool bring_best(search *s, const candidate *newest, const gw_checkpoint_ref *best) {
+    gw_checkpoint_ref none;
+    gw_err err = {GW_E_NOTFOUND, "no node has it"};
+    if (best->step == 0 || gw_hash_equal(&best->root, &newest->manifest.root)) return false;
+    for (uint32_t i = 0; i < s->count; i++)
+        if (gw_hash_equal(&s->list[i].manifest.root, &best->root) &&
+            gw_hash_equal(&s->list[i].manifest.job_id, &newest->manifest.job_id) &&
+            bring_checkpoint(s, &s->list[i], &none, &err))
+            return true;
+    gw_log(GW_WARN, "flock",
+           "the checkpoint of the best evaluation of job %.8s, of step %llu, cannot be had: %s", s->job_text,
+           (unsigned long long)best->step, err.text);
+    return false;
+}
+
+/* Removes all checkpoints of the job but these, and the chunks that none needs any more. */
+static bool drop_others(search *s, const candidate *newest, const gw_hash *kept, uint32_t kept_count,
+                        gw_err *err) {
+    gw_hash *needed = NULL;
+    size_t needed_count = 0;
+    bool complete = false;
+    gw_store_swept swept;
+    gw_err why;
+    bool good = gw_catalog_retain(gw_store_io(s->store), gw_store_dir(s->store), &newest->manifest.job_id,
+                                  kept, kept_count, &needed, &needed_count, &complete, &why, err) &&
+                (!complete || gw_store_sweep(s->store, needed, needed_count, &swept, err));
+    free(needed);
+    return good;
+}
+
+static bool bring_newest(search *s, bool alone, uint64_t *step, gw_err *err) {
     const gw_manifest *order[CANDIDATES];
+    gw_checkpoint_ref best;
+    *step = 0;
     if (!own_candidates(s, err) || !ask_for_checkpoints(s, err)) return false;
     for (uint32_t i = 0; i < s->count; i++) order[i] = &s->list[i].manifest;
     gw_catalog_order(order, s->count);
-    *step = 0;
     for (uint32_t i = 0; i < s->count; i++) {
         const candidate *c = (const candidate *)order[i]; /* its first member */
-        if (bring_checkpoint(s, c, err)) {
+        if (bring_checkpoint(s, c, &best, err)) {
+            gw_hash kept[] = {c->manifest.root, best.root};
             *step = c->manifest.step;
-            return true;
+            uint32_t count = bring_best(s, c, &best) ? 2 : 1;
+            return !alone || drop_others(s, c, kept, count, err);
         }
         if (err->code == GW_E_ABORTED || err->code == GW_E_IO) return false;
         gw_log(GW_WARN, "flock", "the checkpoint of step %llu of job %.8s cannot be had: %s",
@@ -389,8 +426,8 @@ static bool bring_newest(search *s, uint64_t *step, gw_err *err) {
                    s->count);
 }
 
-bool gw_transfer_checkpoint(gw_transfer *t, const gw_job_record_id *job, const char *state, uint64_t *step,
-                            gw_err *err) {
+bool gw_transfer_checkpoint(gw_transfer *t, const gw_job_record_id *job, const char *state, bool alone,
+                            uint64_t *step, gw_err *err) {
     gw_directory directory = {.fd = -1};
     gw_dirlock lock = {-1};
     search *s = calloc(1, sizeof *s);
@@ -401,7 +438,7 @@ bool gw_transfer_checkpoint(gw_transfer *t, const gw_job_record_id *job, const c
     bool good = gw_directory_open(state, &directory, err) &&
                 gw_dirlock_take(&directory.io, directory.path, &lock, err) &&
                 gw_store_open(directory.path, GW_STORE_WRITE, &directory.io, &s->store, err) &&
-                bring_newest(s, step, err);
+                bring_newest(s, alone, step, err);
     gw_store_close(s->store);
     gw_dirlock_release(&lock);
     if (directory.fd >= 0) gw_directory_close(&directory);

@@ -36,9 +36,11 @@ void gw_transfer_answered(gw_member_ask *ask, json_t *answer, const void *bytes,
 bool gw_transfer_files(gw_transfer *transfer, const gw_hash *list, gw_job_files *files, gw_err *err);
 
 /* Makes the newest checkpoint of a job that these members or the folder `state` have whole in `state`, which is the
- * directory of the job's peer on this node, or is made one. *step becomes the checkpoint's, 0 where nobody has any. Fails
- * with GW_E_NOTFOUND where there are checkpoints and none of them is whole. */
-bool gw_transfer_checkpoint(gw_transfer *transfer, const gw_job_record_id *job, const char *state,
+ * directory of the job's peer on this node, or is made one; and with it the one of the best evaluation, where it names one
+ * that can be had. With `alone`, others are removed there. *step becomes the checkpoint's, 0 where nobody has any. Fails
+ * with GW_E_NOTFOUND where there are checkpoints and none of them is whole, and with GW_E_DENIED where a peer uses
+ * `state`. */
+bool gw_transfer_checkpoint(gw_transfer *transfer, const gw_job_record_id *job, const char *state, bool alone,
                             uint64_t *step, gw_err *err);
 
 #endif

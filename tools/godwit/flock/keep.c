@@ -1,0 +1,68 @@
+/* Checkpoints of jobs of steps are to be on two nodes. Where several nodes run a job, their peers see to it. Where one runs
+ * it, or none at the moment, each member that has a checkpoint has the first of the others keep the newest one, by a hash
+ * of job and member, so that all ask the same one. Handing them over takes a tenth of the time at most. */
+#include "core/base/log.h"
+#include "core/os/clock.h"
+#include "tools/godwit/flock/inside.h"
+
+#include <unistd.h>
+
+enum { AT_ONCE = 8, REST_FACTOR = 9 };
+
+#define LOOK_NS (5 * GW_SECOND_NS)
+
+static gw_member_entrusted_one *find(gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < GW_MEMBER_ENTRUSTED; i++)
+        if (m->entrusted[i].next_ns != 0 && gw_job_record_id_equal(&m->entrusted[i].id, id))
+            return &m->entrusted[i];
+    return NULL;
+}
+
+void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *to, uint64_t step,
+                         uint64_t took_ns) {
+    gw_member_entrusted_one *one = find(m, id);
+    if (one == NULL) {
+        one = &m->entrusted[m->entrusted_at];
+        m->entrusted_at = (m->entrusted_at + 1) % GW_MEMBER_ENTRUSTED;
+    }
+    *one = (gw_member_entrusted_one){*id, *to, step, gw_now_ns() + REST_FACTOR * took_ns + 1};
+}
+
+/* Whether this member is to see to it that another one has the job's checkpoint. */
+static bool is_due(const gw_flock_member *m, const gw_job_record *record) {
+    char folder[GW_KEEPER_FOLDER_TEXT], state[GW_PATH_BYTES];
+    const gw_job_spec *spec = gw_decider_spec(m->decider, &record->id);
+    gw_err err;
+    if (spec == NULL || spec->kind != GW_JOB_RUN || !record->started || gw_job_record_is_over(record) ||
+        gw_member_is_preparing(m, &record->id) ||
+        gw_member_is_claimed_elsewhere(m, &record->id, GW_CLAIM_RUNNING))
+        return false;
+    return gw_children_folder(m->children, &record->id, folder, &err) &&
+           gw_durable_path(state, &err, "%s/state", folder) && access(state, F_OK) == 0;
+}
+
+static void look(void *context) {
+    gw_flock_member *m = context;
+    uint64_t now = gw_now_ns();
+    gw_err err;
+    for (uint32_t i = 0, begun = 0; i < gw_job_records_count(m->records) && begun < AT_ONCE; i++) {
+        const gw_job_record *record = gw_job_records_at(m->records, i);
+        gw_peer_id other;
+        if (!is_due(m, record) || !gw_member_first_other(m, &record->id, &other)) continue;
+        const gw_member_entrusted_one *one = find(m, &record->id);
+        bool same = one != NULL && gw_peer_id_equal(&one->to, &other);
+        if (same && now < one->next_ns) continue;
+        gw_member_entrust(m, &record->id, &other, same ? one->step : 0);
+        begun++;
+    }
+    if (!gw_timer_set(m->loop, &m->keep_timer, now + LOOK_NS, look, m, &err))
+        gw_log(GW_ERROR, "flock", "%s", err.text);
+}
+
+bool gw_member_keep_open(gw_flock_member *m, gw_err *err) {
+    return gw_timer_set(m->loop, &m->keep_timer, gw_now_ns() + LOOK_NS, look, m, err);
+}
+
+void gw_member_keep_close(gw_flock_member *m) {
+    gw_timer_cancel(&m->keep_timer);
+}
