@@ -143,6 +143,7 @@ static void put_summary(const gw_report_sources *sources, FILE *out) {
     gw_why_sum(sources->record, sources->findings, &sums);
     put_paragraph(out, gw_why_head(sources->record));
     put_paragraph(out, gw_why_total(&sums));
+    put_paragraph(out, gw_why_counts(&sums));
 }
 
 /* The configuration. */

@@ -14,6 +14,8 @@
 #define LATE_S 3.0
 /* A peer that stood still is missed while it does, and misses others a moment after it. */
 #define AFTER_S 0.5
+/* Who comes, gives up so soon, and comes again so soon, was turned away: it is one event. */
+#define TURNED_AWAY_S 20.0
 
 /* One peer's news that another one is gone. */
 static bool is_sighting(const gw_why_record *record, const gw_why_event *event) {
@@ -23,16 +25,6 @@ static bool is_sighting(const gw_why_record *record, const gw_why_event *event) 
 
 static bool word_is(const char *word, const char *other) {
     return strcmp(word, other) == 0;
-}
-
-/* Whether the end of a life is one that was asked for, or that comes with the end of the job. */
-static bool is_wanted(const gw_why_life *life) {
-    static const char *const outcomes[] = {"done", "stopped", "left", "again", "begins again"};
-    if (word_is(life->end, "ended")) return true;
-    if (!word_is(life->end, "done")) return false;
-    for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++)
-        if (word_is(life->outcome, outcomes[i])) return true;
-    return false;
 }
 
 /* Whether the one that tells of a sighting had seen the peer alive between a moment and then. */
@@ -98,11 +90,16 @@ typedef struct sightings {
     double first, last; /* 0: nobody saw it */
     double proof;       /* when somebody first knew more than that it did not answer; 0: nobody did */
     bool refused, silent, restarted, gave_up, left;
-    double silent_s; /* the longest silence */
+    bool turned_away; /* it gave up at once each time, and was in no view */
+    double silent_s;  /* the longest silence */
+    int witness;      /* the journal that saw it first */
+    uint32_t times;   /* that this journal saw it */
 } sightings;
 
 static void see(sightings *all, const gw_why_record *record, const gw_why_event *event) {
     gw_why_set_add(&all->by, record->journals[event->journal].peer);
+    if (all->times == 0) all->witness = event->journal;
+    all->times += event->journal == all->witness;
     if (all->first == 0 || event->time < all->first) all->first = event->time;
     if (event->time > all->last) all->last = event->time;
     bool proof = word_is(event->word, "dead") || word_is(event->word, "left");
@@ -177,15 +174,9 @@ static void write_return(const gw_why_life *life, double gone, char *text, size_
 }
 
 static void write_death(const gw_why_record *record, const gw_why_life *life, gw_finding *finding) {
-    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], back[80], what[GW_WHY_TEXT + 60];
+    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], back[80], what[GW_WHY_END];
     gw_why_called(record, life->peer, name);
-    if (word_is(life->end, "done"))
-        snprintf(what, sizeof what, "ended itself (%s)%s%s", life->outcome, life->text[0] != '\0' ? ": " : "",
-                 life->text);
-    else if (life->end[0] == '\0')
-        snprintf(what, sizeof what, "ended, and its journal does not say how");
-    else
-        snprintf(what, sizeof what, "%s", life->text[0] != '\0' ? life->text : "ended");
+    gw_why_end(life, what);
     write_return(life, finding->from, back, sizeof back);
     snprintf(finding->text, sizeof finding->text, "%s %s. It had run for %s%s", name, what,
              gw_why_span(finding->from - life->began, span), ".");
@@ -204,7 +195,7 @@ typedef struct death {
 } death;
 
 static bool find_death(const gw_why_life *life, const sightings *seen, death *found) {
-    if (life->peer == GW_WHY_NONE || is_wanted(life)) return false;
+    if (life->peer == GW_WHY_NONE || gw_why_wanted(life) || gw_why_turned_away(life)) return false;
     *found = (death){.life = life, .seen = *seen};
     /* The last line of a journal is no end where nobody has missed the peer. */
     if (life->end[0] == '\0' && (life->next != 0 || found->seen.first == 0)) return false;
@@ -329,41 +320,57 @@ static int heir_of(const gw_why_record *record, int peer, double after) {
 }
 
 static void write_unknown(const gw_why_record *record, int peer, const sightings *seen, gw_finding *finding) {
-    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], back[200] = "";
+    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], often[GW_WHY_OFTEN], back[200] = "";
     double alive = seen_alive(record, peer, seen->last);
     int heir = alive == 0 ? heir_of(record, peer, seen->first) : GW_WHY_NONE;
     gw_why_called(record, peer, name);
-    const char *what = seen->gave_up                      ? "gave up"
+    const char *what = seen->turned_away
+                           ? "came and left again at once: it was turned away, or could not begin"
+                       : seen->gave_up                    ? "gave up"
                        : seen->left                       ? "left, as it was asked to"
                        : seen->refused || seen->restarted ? "ended: its process is gone"
                                                           : "was out of reach: its host, its process or the "
                                                             "network between has stopped";
-    if (alive != 0)
+    if (seen->turned_away)
+        snprintf(back, sizeof back, " It did so %s.", gw_why_times(seen->times, often));
+    else if (alive != 0)
         snprintf(back, sizeof back, " It was back after %s.", gw_why_span(alive - seen->first, span));
     else if (heir != GW_WHY_NONE)
         snprintf(back, sizeof back,
                  " A peer with another id came in its place, as with an empty directory: its own was lost.");
     snprintf(finding->text, sizeof finding->text, "%s %s.%s", name, what, back);
-    if (!seen->left || seen->gave_up)
+    if (seen->turned_away)
+        snprintf(
+            finding->advice, sizeof finding->advice,
+            "Look at what it wrote when it was started, and give its directory to 'godwit why' as well.");
+    else if (!seen->left || seen->gave_up)
         snprintf(finding->advice, sizeof finding->advice,
                  "Give its directory to 'godwit why' as well: its journal says how it ended.");
 }
 
 static void tell_unknown(const gw_why_record *record, int peer, const sightings *seen,
                          gw_findings *findings) {
-    bool died = seen->gave_up || (!seen->left && (seen->refused || seen->restarted));
+    bool died = (seen->gave_up && !seen->turned_away) || (!seen->left && (seen->refused || seen->restarted));
     gw_finding *finding = gw_findings_add(findings,
-                                          died         ? "death"
-                                          : seen->left ? "left"
-                                                       : "unreachable",
+                                          died                ? "death"
+                                          : seen->turned_away ? "refused"
+                                          : seen->left        ? "left"
+                                                              : "unreachable",
                                           seen->first, seen->last);
     if (finding == NULL) return;
+    if (seen->turned_away) finding->times = seen->times;
     /* It may have been out of reach before. */
     if (died && seen->proof > seen->first) finding->from = seen->proof;
     gw_why_set_add(&finding->peers, peer);
     write_unknown(record, peer, seen, finding);
     write_evidence(record, seen, finding);
     gw_finding_charge(record, finding);
+}
+
+/* Whether news are of a peer that came a moment before, gave up at once, and was in no view. */
+static bool is_turned_away(const gw_why_record *record, const gw_why_event *sighting) {
+    return word_is(sighting->text, "gave-up") && !record->peers[sighting->peer].member &&
+           had_seen(record, sighting, sighting->time - TURNED_AWAY_S);
 }
 
 /* The sightings of one peer that has no journal here. Those that are close together are one, unless somebody has seen
@@ -376,12 +383,15 @@ static void tell_sightings(const gw_why_record *record, int peer, gw_findings *f
         if (event->peer != peer || event->kind != GW_WHY_PEER) continue;
         if (word_is(event->word, "alive") && seen.first != 0 && alive == 0) alive = event->time;
         if (!is_sighting(record, event)) continue;
+        bool away = is_turned_away(record, event);
+        bool again = away && seen.turned_away && event->time <= seen.last + TURNED_AWAY_S;
         bool back = alive != 0 && event->time > alive + SKEW_S;
-        if (seen.first != 0 && (back || event->time > seen.last + TOGETHER_S)) {
+        if (seen.first != 0 && !again && (back || event->time > seen.last + TOGETHER_S)) {
             tell_unknown(record, peer, &seen, findings);
             seen = (sightings){0};
             alive = 0;
         }
+        seen.turned_away = away && (seen.first == 0 || seen.turned_away);
         see(&seen, record, event);
     }
     if (seen.first != 0) tell_unknown(record, peer, &seen, findings);

@@ -15,6 +15,7 @@ static gw_finding *add(gw_findings *findings, size_t most, const char *kind, dou
     gw_finding *finding = &findings->list[findings->count++];
     memset(finding, 0, sizeof *finding);
     finding->kind = kind;
+    finding->times = 1;
     finding->from = from;
     finding->to = to > from ? to : from;
     return finding;
@@ -48,10 +49,24 @@ void gw_findings_since(gw_findings *findings, double since) {
 /* A pause that ends later is another finding's. */
 #define LONGEST_S 1200.0
 
+/* Notes whose journals are not asked; none where only they are here. */
+static void pick_witnesses(const gw_why_record *record, const gw_finding *finding,
+                           bool skipped[GW_WHY_JOURNALS]) {
+    int count = 0;
+    for (int i = 0; i < record->journal_count; i++) {
+        int peer = record->journals[i].peer;
+        skipped[i] = peer != GW_WHY_NONE && gw_why_set_has(&finding->peers, peer);
+        count += skipped[i];
+    }
+    if (count == record->journal_count) memset(skipped, 0, GW_WHY_JOURNALS * sizeof *skipped);
+}
+
 /* The first pause of each journal that the finding may have caused; of several journals, the longest counts. */
-static const gw_why_event *find_pause(const gw_why_record *record, const gw_finding *finding) {
+static const gw_why_event *find_pause(const gw_why_record *record, const gw_finding *finding,
+                                      const bool skipped[GW_WHY_JOURNALS]) {
     const gw_why_event *pause = NULL;
-    bool seen[GW_WHY_JOURNALS] = {false};
+    bool seen[GW_WHY_JOURNALS];
+    memcpy(seen, skipped, sizeof seen);
     for (size_t i = gw_why_from(record, finding->from); i < record->event_count; i++) {
         const gw_why_event *event = &record->events[i];
         if (event->time > finding->to + LONGEST_S) break;
@@ -65,12 +80,15 @@ static const gw_why_event *find_pause(const gw_why_record *record, const gw_find
 }
 
 void gw_finding_charge(const gw_why_record *record, gw_finding *finding) {
-    const gw_why_event *pause = find_pause(record, finding);
+    bool skipped[GW_WHY_JOURNALS] = {false};
+    pick_witnesses(record, finding, skipped);
+    const gw_why_event *pause = find_pause(record, finding, skipped);
     double until = pause != NULL ? pause->time : finding->to + 2 * NEAR_S;
     uint64_t shards[GW_WHY_JOURNALS] = {0};
     for (size_t i = gw_why_from(record, finding->from - NEAR_S / 2); i < record->event_count; i++) {
         const gw_why_event *event = &record->events[i];
         if (event->time > until) break;
+        if (skipped[event->journal]) continue;
         double took_s = event->value * 1e-3;
         if (event->kind == GW_WHY_VIEW && took_s > finding->view_s && took_s < LONGEST_S)
             finding->view_s = took_s;

@@ -16,6 +16,7 @@ typedef struct gw_finding {
     bool pattern;      /* it is a pattern among many events, and has no moment */
     double from, to;   /* seconds since 1970; `to` is not before `from` */
     gw_why_set peers;  /* whom it concerns */
+    uint32_t times;    /* that it happened, where close ones are told together; at least 1 */
     uint64_t step;     /* 0: not known */
     double lost_s;     /* for so long no step was made that would have been; 0: none was lost, or not known */
     double view_s;     /* the change of the view took so long */
@@ -47,12 +48,14 @@ void gw_why_find(const gw_why_record *record, gw_findings *findings);
 void gw_findings_since(gw_findings *findings, double since);
 
 /* Charges a finding with the pause of the flock that followed it, if there was one: the change of the view, the
- * shards that were dealt again, and the time without a step. */
+ * shards that were dealt again, and the time without a step. What the peers that it concerns say of themselves does
+ * not count where another one tells: the flock goes on while one of its peers stands still. */
 void gw_finding_charge(const gw_why_record *record, gw_finding *finding);
 
 /* The rules; each may be called by itself. They add findings of these kinds. */
 typedef void gw_why_rule(const gw_why_record *record, gw_findings *findings);
-gw_why_rule gw_why_deaths;     /* "death", "all-ended", "left", "unreachable" */
+gw_why_rule gw_why_deaths;     /* "death", "all-ended", "left", "refused", "unreachable" */
+gw_why_rule gw_why_refusals;   /* "refused" */
 gw_why_rule gw_why_cuts;       /* "cut" */
 gw_why_rule gw_why_stalls;     /* "stall" */
 gw_why_rule gw_why_workers;    /* "worker" */

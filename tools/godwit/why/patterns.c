@@ -24,13 +24,17 @@ static bool is_failure(const gw_finding *finding) {
     return false;
 }
 
+/* Whether an address names no host: it is not known, or each machine has it. */
+static bool is_local(const char *address) {
+    return address[0] == '\0' || strncmp(address, "127.", 4) == 0 || strcmp(address, "[::1]") == 0;
+}
+
 /* Where a peer runs: its address, or, where several peers have the same one (on one machine) or none is known, the
  * peer itself. */
 static bool same_host(const gw_why_record *record, int a, int b) {
     const gw_why_peer *one = &record->peers[a], *other = &record->peers[b];
     if (a == b) return true;
-    bool local = strncmp(one->address, "127.", 4) == 0 || strchr(one->address, '.') == NULL;
-    return !local && strcmp(one->address, other->address) == 0;
+    return !is_local(one->address) && strcmp(one->address, other->address) == 0;
 }
 
 static int failures_of(const gw_why_record *record, const gw_findings *findings, size_t count, int peer) {
@@ -44,9 +48,8 @@ static int failures_of(const gw_why_record *record, const gw_findings *findings,
 }
 
 void gw_why_hosts(const gw_why_record *record, gw_findings *findings) {
-    enum { LEAST = 3 };
+    enum { LEAST = 4 };
     char name[GW_WHY_CALLED];
-    const char *address;
     size_t count = findings->count;
     int all = 0, hosts = 0, most = 0, worst = GW_WHY_NONE;
     for (size_t i = 0; i < count; i++) all += is_failure(&findings->list[i]);
@@ -67,9 +70,13 @@ void gw_why_hosts(const gw_why_record *record, gw_findings *findings) {
     gw_finding *finding = add_pattern(findings, "host", worst, record->first, record->last);
     if (finding == NULL) return;
     gw_why_called(record, worst, name);
-    address = record->peers[worst].address;
-    snprintf(finding->text, sizeof finding->text, "%d of %d failures were at %s%s%s%s, one of %d hosts.",
-             most, all, name, address[0] != '\0' ? " (" : "", address, address[0] != '\0' ? ")" : "", hosts);
+    const char *address = record->peers[worst].address;
+    if (is_local(address))
+        snprintf(finding->text, sizeof finding->text, "%d of %d failures were at %s, one of %d peers.", most,
+                 all, name, hosts);
+    else
+        snprintf(finding->text, sizeof finding->text, "%d of %d failures were at %s (%s), one of %d hosts.",
+                 most, all, name, address, hosts);
     snprintf(finding->advice, sizeof finding->advice,
              "Take that host out (a peer that gets SIGTERM leaves, and the others go on), and test it.");
 }
@@ -79,26 +86,26 @@ void gw_why_hosts(const gw_why_record *record, gw_findings *findings) {
 void gw_why_loops(const gw_why_record *record, gw_findings *findings) {
     enum { LIVES = 3 };
     const double SHORT_S = 120;
-    char name[GW_WHY_CALLED], span[GW_WHY_SPAN];
+    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], end[GW_WHY_END];
     for (size_t i = 0; i < record->life_count;) {
         const gw_why_life *first = &record->lives[i], *last = first;
-        size_t row = 0;
+        size_t row = 0, refused = 0;
         while (i + row < record->life_count) {
             const gw_why_life *life = &record->lives[i + row];
-            bool ended = life->next != 0 && strcmp(life->outcome, "again") != 0;
+            bool ended = life->next != 0 && !gw_why_wanted(life);
             if (life->journal != first->journal || !ended || life->next - life->began > SHORT_S) break;
             last = life;
+            refused += gw_why_turned_away(life);
             row++;
         }
         i += row > 0 ? row : 1;
-        if (row < LIVES) continue;
+        if (row < LIVES || refused == row) continue; /* gw_why_refusals tells of the latter */
         gw_finding *finding = add_pattern(findings, "restarts", first->peer, first->began, last->next);
         if (finding == NULL) return;
         gw_why_called(record, first->peer, name);
         snprintf(finding->text, sizeof finding->text,
-                 "%s was started %zu times within %s and ended again each time; the last time it %.300s%s",
-                 name, row + 1, gw_why_span(last->next - first->began, span),
-                 last->text[0] != '\0' ? last->text : "ended", last->text[0] != '\0' ? "" : ".");
+                 "%s was started %zu times within %s and ended again each time; the last time it %s.", name,
+                 row + 1, gw_why_span(last->next - first->began, span), gw_why_end(last, end));
         snprintf(finding->advice, sizeof finding->advice,
                  "Stop the supervisor there, start the peer by hand, and mend what its last line says.");
     }

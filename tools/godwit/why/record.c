@@ -163,7 +163,13 @@ static void take_peer(gw_why_event *to, const json_t *event, reading *r) {
 static void take_view(gw_why_event *to, const json_t *event, reading *r) {
     to->peer = peer_of(r->record, gw_journal_text(event, "leader"));
     take_name(r->record, to->peer, event, "leader_name");
-    to->number = json_array_size(json_object_get(event, "members"));
+    const json_t *members = json_object_get(event, "members"), *member;
+    size_t i;
+    json_array_foreach(members, i, member) {
+        int peer = peer_of(r->record, json_string_value(member));
+        if (peer != GW_WHY_NONE) r->record->peers[peer].member = true;
+    }
+    to->number = json_array_size(members);
     to->text = keep_text(r->record, gw_journal_text(event, "cause"));
     to->value = amount_of(event, "took_ms");
 }
@@ -371,6 +377,7 @@ static bool live(reading *r, const gw_why_event *event) {
     life->peer = record->journals[r->journal].peer;
     if (event->step > 0) life->step = event->step;
     if (event->kind == GW_WHY_START) life->boot = event->number;
+    if (event->kind == GW_WHY_VIEW) life->took_part = true;
     if (event->kind == GW_WHY_CRASH) {
         char text[60];
         snprintf(text, sizeof text, "crashed with signal %d", event->number < 128 ? (int)event->number : 0);
@@ -555,6 +562,20 @@ const char *gw_why_called(const gw_why_record *record, int peer, char text[GW_WH
     else
         snprintf(text, GW_WHY_CALLED, "%s", one->name);
     return text;
+}
+
+bool gw_why_wanted(const gw_why_life *life) {
+    static const char *const outcomes[] = {"done", "stopped", "left", "again", "begins again"};
+    if (strcmp(life->end, "ended") == 0) return true;
+    if (strcmp(life->end, "done") != 0) return false;
+    for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++)
+        if (strcmp(life->outcome, outcomes[i]) == 0) return true;
+    return false;
+}
+
+bool gw_why_turned_away(const gw_why_life *life) {
+    bool refused = strcmp(life->outcome, "refused") == 0 || strcmp(life->outcome, "denied") == 0;
+    return refused && strcmp(life->end, "done") == 0 && !life->took_part;
 }
 
 const gw_why_life *gw_why_life_at(const gw_why_record *record, int peer, double time) {

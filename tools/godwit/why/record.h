@@ -80,6 +80,7 @@ typedef struct gw_why_peer {
     char name[GW_WHY_NAME];    /* "": not known */
     char address[GW_WHY_NAME]; /* without the port; "": not known */
     int journal;               /* the first of its journals that are here; GW_WHY_NONE: none is */
+    bool member;               /* a view had it */
     int number;                /* in the order in which the journals name them */
 } gw_why_peer;
 
@@ -93,6 +94,7 @@ typedef struct gw_why_life {
     const char *text;          /* the words of the end; never NULL */
     uint64_t step;             /* the last that it told of */
     uint64_t boot;             /* its number among the lives of the peer; 0: not known */
+    bool took_part;            /* it was in a view */
 } gw_why_life;
 
 typedef struct gw_why_journal {
@@ -129,6 +131,11 @@ void gw_why_free(gw_why_record *record);
  * digits of its id, as in "node3 (1138b321)". `peer` may be GW_WHY_NONE. Returns `text`. */
 enum { GW_WHY_CALLED = GW_WHY_NAME + 16 };
 const char *gw_why_called(const gw_why_record *record, int peer, char text[GW_WHY_CALLED]);
+
+/* Whether the end of a life is one that was asked for, or that comes with the end of the job. */
+bool gw_why_wanted(const gw_why_life *life);
+/* Whether a life was turned away, by its own checks or by the other peers, before it took part: nobody has lost it. */
+bool gw_why_turned_away(const gw_why_life *life);
 
 /* The last life of a peer that had begun by then; NULL: none is known. */
 const gw_why_life *gw_why_life_at(const gw_why_record *record, int peer, double time);

@@ -6,6 +6,7 @@
 static gw_why_rule *const rules[] = {
     /* What happened. */
     gw_why_deaths,
+    gw_why_refusals,
     gw_why_cuts,
     gw_why_stalls,
     gw_why_workers,

@@ -36,10 +36,25 @@ static void sum_journal(const gw_why_record *record, int journal, gw_why_sums *s
     if (joined_s > sums->joined_s) sums->joined_s = joined_s;
 }
 
+static void count_finding(const gw_finding *finding, gw_why_sums *sums) {
+    const struct {
+        const char *kind;
+        uint64_t *sum;
+    } table[] = {{"death", &sums->deaths}, {"refused", &sums->refused},  {"stall", &sums->stalls},
+                 {"cut", &sums->cuts},     {"unreachable", &sums->cuts}, {"corruption", &sums->corruption},
+                 {"disk", &sums->disks},   {"device", &sums->devices},   {"worker", &sums->workers}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (strcmp(finding->kind, table[i].kind) == 0) *table[i].sum += finding->times;
+    if (strcmp(finding->kind, "all-ended") == 0) sums->deaths += (uint64_t)gw_why_set_count(&finding->peers);
+}
+
 void gw_why_sum(const gw_why_record *record, const gw_findings *findings, gw_why_sums *sums) {
     *sums = (gw_why_sums){0};
     for (int i = 0; i < record->journal_count; i++) sum_journal(record, i, sums);
-    for (size_t i = 0; i < findings->count; i++) sums->lost_s += findings->list[i].lost_s;
+    for (size_t i = 0; i < findings->count; i++) {
+        sums->lost_s += findings->list[i].lost_s;
+        count_finding(&findings->list[i], sums);
+    }
 }
 
 /* Lines. */
@@ -61,13 +76,19 @@ static char *format(const char *words, ...) {
     return length < 0 ? NULL : text;
 }
 
+static bool same_day(double a, double b) {
+    char one[GW_WHY_WHEN], other[GW_WHY_WHEN];
+    enum { DAY = 10 }; /* "Tue 25 Nov" */
+    return strncmp(gw_why_when(a, true, one), gw_why_when(b, true, other), DAY) == 0;
+}
+
 char *gw_why_head(const gw_why_record *record) {
     char from[GW_WHY_WHEN], to[GW_WHY_WHEN], span[GW_WHY_SPAN];
     return format(
-        "Job %s: the journals of %d peer%s, of the %d that they know, from %s to %s (%s), up to step "
-        "%" PRIu64 ".",
-        job_of(record), record->journal_count, record->journal_count == 1 ? "" : "s", record->peer_count,
-        gw_why_when(record->first, true, from), gw_why_when(record->last, true, to),
+        "Job %s: the journal%s of %d of %d known peer%s, from %s to %s (%s), up to step %" PRIu64 ".",
+        job_of(record), record->journal_count == 1 ? "" : "s", record->journal_count, record->peer_count,
+        record->peer_count == 1 ? "" : "s", gw_why_when(record->first, true, from),
+        gw_why_when(record->last, !same_day(record->first, record->last), to),
         gw_why_span(record->last - record->first, span), record->last_step);
 }
 
@@ -79,6 +100,45 @@ char *gw_why_total(const gw_why_sums *sums) {
                   " dealt again. What happened below cost %s without steps.",
                   sums->views, sums->checkpoints, sums->joins, gw_why_span(sums->joined_s, joined), part,
                   sums->repaired, gw_why_span(sums->lost_s, lost));
+}
+
+/* Adds words to a list: with a comma, or with "or" before the last ones. */
+static void add_words(char *text, size_t size, const char *before, const char *words) {
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s%s", before, words);
+}
+
+char *gw_why_counts(const gw_why_sums *sums) {
+    const struct {
+        const char *word, *many;
+        uint64_t count;
+    } table[] = {{"death", "deaths", sums->deaths},
+                 {"stall", "stalls", sums->stalls},
+                 {"loss of contact", "losses of contact", sums->cuts},
+                 {"corruption", "corruptions", sums->corruption},
+                 {"disk fault", "disk faults", sums->disks},
+                 {"device fault", "device faults", sums->devices},
+                 {"worker fault", "worker faults", sums->workers}};
+    enum { KINDS = sizeof table / sizeof *table };
+    char some[200] = "", none[200] = "", words[60];
+    size_t last = 0; /* of those that there are none of */
+    for (size_t i = 0; i < KINDS; i++)
+        if (table[i].count == 0) last = i;
+    for (size_t i = 0; i < KINDS; i++) {
+        if (table[i].count == 0) {
+            const char *before = none[0] == '\0' ? "no " : i == last ? " or " : ", ";
+            add_words(none, sizeof none, before, table[i].word);
+            continue;
+        }
+        snprintf(words, sizeof words, "%" PRIu64 " %s", table[i].count,
+                 table[i].count == 1 ? table[i].word : table[i].many);
+        add_words(some, sizeof some, some[0] == '\0' ? "" : ", ", words);
+    }
+    words[0] = '\0';
+    if (sums->refused > 0)
+        snprintf(words, sizeof words, " %" PRIu64 " start%s turned away.", sums->refused,
+                 sums->refused == 1 ? " was" : "s were");
+    return format("In all: %s%s%s.%s", some, some[0] != '\0' && none[0] != '\0' ? "; " : "", none, words);
 }
 
 const char *gw_why_cost(const gw_finding *finding, char text[GW_WHY_COST]) {
@@ -147,12 +207,6 @@ static void print_finding(FILE *out, const gw_finding *finding) {
     print_more(out, "To do: ", finding->advice);
 }
 
-static bool same_day(double a, double b) {
-    char one[GW_WHY_WHEN], other[GW_WHY_WHEN];
-    enum { DAY = 10 }; /* "Tue 25 Nov" */
-    return strncmp(gw_why_when(a, true, one), gw_why_when(b, true, other), DAY) == 0;
-}
-
 /* Prints the findings that are patterns, or that are none. */
 static void print_kind(const gw_findings *findings, bool pattern, FILE *out) {
     size_t count = 0, skipped = 0;
@@ -191,6 +245,10 @@ void gw_why_print(const gw_why_record *record, const gw_findings *findings, doub
     if (findings->count == 0) fputs("\nNothing went wrong, as far as these journals tell.\n", out);
     print_kind(findings, false, out);
     print_kind(findings, true, out);
+    if (findings->count > 0) {
+        fputc('\n', out);
+        print_line(out, gw_why_counts(&sums));
+    }
 }
 
 /* JSON. */
@@ -215,6 +273,7 @@ static json_t *finding_object(const gw_why_record *record, const gw_finding *fin
         json_array_append_new(peers, peer_object(record, peer));
     json_object_set_new(object, "peers", peers);
     if (finding->step > 0) gw_json_count(object, "step", finding->step);
+    gw_json_count(object, "times", finding->times);
     gw_json_text(object, "text", finding->text);
     if (finding->evidence[0] != '\0') gw_json_text(object, "evidence", finding->evidence);
     if (finding->advice[0] != '\0') gw_json_text(object, "advice", finding->advice);
@@ -252,6 +311,14 @@ json_t *gw_why_json(const gw_why_record *record, const gw_findings *findings) {
     gw_json_count(root, "shards_computed", sums.computed);
     gw_json_count(root, "shards_stolen", sums.stolen);
     gw_json_count(root, "shards_repaired", sums.repaired);
+    gw_json_count(root, "deaths", sums.deaths);
+    gw_json_count(root, "starts_turned_away", sums.refused);
+    gw_json_count(root, "stalls", sums.stalls);
+    gw_json_count(root, "losses_of_contact", sums.cuts);
+    gw_json_count(root, "corruptions", sums.corruption);
+    gw_json_count(root, "disk_faults", sums.disks);
+    gw_json_count(root, "device_faults", sums.devices);
+    gw_json_count(root, "worker_faults", sums.workers);
     for (int i = 0; i < record->journal_count; i++)
         json_array_append_new(journals, journal_object(record, &record->journals[i]));
     for (size_t i = 0; i < findings->count; i++)

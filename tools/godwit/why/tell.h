@@ -13,13 +13,17 @@ typedef struct gw_why_sums {
     uint64_t checkpoints, joins, views;  /* as the peer tells that tells of most */
     double lost_s;                       /* without steps, for what the findings tell */
     double joined_s;                     /* for which the flock paused for newcomers */
+    /* What the findings tell of, each as often as it happened. */
+    uint64_t deaths, refused, stalls, cuts, corruption, disks, devices, workers;
 } gw_why_sums;
 
 void gw_why_sum(const gw_why_record *record, const gw_findings *findings, gw_why_sums *sums);
 
-/* Writes one line of text about the record, and one about the sums; the caller frees them. NULL: memory runs out. */
+/* Writes one line of text about the record, one about the sums, and one that counts what went wrong; the caller frees
+ * them. NULL: memory runs out. */
 char *gw_why_head(const gw_why_record *record);
 char *gw_why_total(const gw_why_sums *sums);
+char *gw_why_counts(const gw_why_sums *sums);
 /* Writes what a finding cost: "no step for 1.3 s; 12 shards dealt again". It may be empty. */
 enum { GW_WHY_COST = 200 };
 const char *gw_why_cost(const gw_finding *finding, char text[GW_WHY_COST]);

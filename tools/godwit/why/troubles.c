@@ -59,14 +59,6 @@ static bool is_log(const gw_why_event *event) {
     return event->kind == GW_WHY_WARNING || event->kind == GW_WHY_ERROR;
 }
 
-static const char *times(uint64_t count, char text[32]) {
-    if (count == 1)
-        snprintf(text, 32, "once");
-    else
-        snprintf(text, 32, "%llu times", (unsigned long long)count);
-    return text;
-}
-
 /* Stalls. */
 
 static bool is_pause(const gw_why_record *record, const gw_why_event *event) {
@@ -75,9 +67,10 @@ static bool is_pause(const gw_why_record *record, const gw_why_event *event) {
 }
 
 static void tell_stall(const gw_why_record *record, const row *events, gw_findings *findings) {
-    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], most[GW_WHY_SPAN], count[32];
+    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], most[GW_WHY_SPAN], count[GW_WHY_OFTEN];
     gw_finding *finding = add_row(events, "stall", findings);
     if (finding == NULL) return;
+    finding->times = (uint32_t)events->count;
     finding->from -= events->first->usual * 1e-3; /* the event comes when it is over */
     gw_why_called(record, events->first->peer, name);
     if (events->count == 1)
@@ -88,7 +81,7 @@ static void tell_stall(const gw_why_record *record, const row *events, gw_findin
         snprintf(finding->text, sizeof finding->text,
                  "%s stood still %s, for %s in all and %s at most: its process was stopped, or got no "
                  "processor.",
-                 name, times(events->count, count), gw_why_span(events->sum * 1e-3, span),
+                 name, gw_why_times(events->count, count), gw_why_span(events->sum * 1e-3, span),
                  gw_why_span(events->most * 1e-3, most));
     snprintf(finding->evidence, sizeof finding->evidence,
              "Its timers came that late, by its own clock that nobody sets.");
@@ -112,22 +105,23 @@ static bool is_worker(const gw_why_record *record, const gw_why_event *event) {
 }
 
 static void tell_worker(const gw_why_record *record, const row *events, gw_findings *findings) {
-    char name[GW_WHY_CALLED], count[32];
+    char name[GW_WHY_CALLED], count[GW_WHY_OFTEN];
     const gw_why_event *first = events->first;
     gw_finding *finding = add_row(events, "worker", findings);
     if (finding == NULL) return;
+    finding->times = (uint32_t)events->count;
     gw_why_called(record, first->peer, name);
     bool killed = strcmp(first->word, "killed") == 0 || strstr(first->text, "signal 9") != NULL;
     bool starved = strcmp(first->word, "starved") == 0;
     if (first->kind == GW_WHY_WORKER)
         snprintf(finding->text, sizeof finding->text,
                  "A worker process of %s ended %s (%s), first at shard %llu of step %llu%s%.200s.", name,
-                 times(events->count, count), first->word, (unsigned long long)first->number,
+                 gw_why_times(events->count, count), first->word, (unsigned long long)first->number,
                  (unsigned long long)first->step, first->text[0] != '\0' ? ": " : "", first->text);
     else
         snprintf(finding->text, sizeof finding->text,
                  "A worker process of %s ended %s, first at an update: %.300s.", name,
-                 times(events->count, count), first->text);
+                 gw_why_times(events->count, count), first->text);
     snprintf(finding->evidence, sizeof finding->evidence,
              "The peer computed again what each of them was at, with another process.");
     snprintf(finding->advice, sizeof finding->advice, "%s",
@@ -194,14 +188,14 @@ static bool is_corruption(const gw_why_record *record, const gw_why_event *event
 }
 
 static void tell_corruption(const gw_why_record *record, const row *events, gw_findings *findings) {
-    char name[GW_WHY_CALLED], count[32];
+    char name[GW_WHY_CALLED], count[GW_WHY_OFTEN];
     const gw_why_event *first = events->first;
     gw_finding *finding = add_row(events, "corruption", findings);
     if (finding == NULL) return;
     bool disk = strstr(first->text, "chunk") != NULL || strstr(first->text, "damaged") != NULL;
     gw_why_called(record, first->peer, name);
     snprintf(finding->text, sizeof finding->text, "%s had wrong bits (told %s): %.400s", name,
-             times(events->count, count), first->text);
+             gw_why_times(events->count, count), first->text);
     snprintf(
         finding->advice, sizeof finding->advice, "%s",
         disk ? "Check that disk (smartctl -a, the kernel's log) and replace it if it happens again."
@@ -270,12 +264,12 @@ static bool is_device(const gw_why_record *record, const gw_why_event *event) {
 }
 
 static void tell_device(const gw_why_record *record, const row *events, gw_findings *findings) {
-    char name[GW_WHY_CALLED], count[32];
+    char name[GW_WHY_CALLED], count[GW_WHY_OFTEN];
     gw_finding *finding = add_row(events, "device", findings);
     if (finding == NULL) return;
     gw_why_called(record, events->first->peer, name);
     snprintf(finding->text, sizeof finding->text, "A device of %s was in trouble (told %s): %.400s", name,
-             times(events->count, count), events->first->text);
+             gw_why_times(events->count, count), events->first->text);
     snprintf(finding->advice, sizeof finding->advice,
              "Run 'nvidia-smi -q' there: heat wants cooling, an Xid or ECC error a reset or another GPU.");
 }
@@ -295,13 +289,13 @@ static bool is_limit(const gw_why_record *record, const gw_why_event *event) {
 }
 
 static void tell_limit(const gw_why_record *record, const row *events, gw_findings *findings) {
-    char name[GW_WHY_CALLED], count[32];
+    char name[GW_WHY_CALLED], count[GW_WHY_OFTEN];
     gw_finding *finding = add_row(events, "limit", findings);
     if (finding == NULL) return;
     bool files = strstr(events->first->text, "open files") != NULL;
     gw_why_called(record, events->first->peer, name);
     snprintf(finding->text, sizeof finding->text, "%s could not get more %s (told %s): %.400s", name,
-             files ? "file descriptors" : "memory or threads", times(events->count, count),
+             files ? "file descriptors" : "memory or threads", gw_why_times(events->count, count),
              events->first->text);
     snprintf(finding->advice, sizeof finding->advice, "%s",
              files
@@ -321,11 +315,12 @@ static bool is_clock(const gw_why_record *record, const gw_why_event *event) {
 }
 
 static void tell_clock(const gw_why_record *record, const row *events, gw_findings *findings) {
-    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], count[32], more[60] = "";
+    char name[GW_WHY_CALLED], span[GW_WHY_SPAN], count[GW_WHY_OFTEN], more[60] = "";
     gw_finding *finding = add_row(events, "clock", findings);
     if (finding == NULL) return;
     gw_why_called(record, events->first->peer, name);
-    if (events->count > 1) snprintf(more, sizeof more, ", and %s more", times(events->count - 1, count));
+    if (events->count > 1)
+        snprintf(more, sizeof more, ", and %s more", gw_why_times(events->count - 1, count));
     snprintf(
         finding->text, sizeof finding->text,
         "The clock of %s was set %s by %s%s. No peer trusts a clock; times here are by the clock before.",

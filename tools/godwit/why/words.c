@@ -1,5 +1,6 @@
 #include "tools/godwit/why/words.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +36,15 @@ const char *gw_why_when(double time, bool with_day, char text[GW_WHY_WHEN]) {
     return text;
 }
 
+/* Writes a duration in two units, the smaller one of which is left out where there are none of it. */
+static void write_units(long long large, const char *large_unit, long long small, const char *small_unit,
+                        char text[GW_WHY_SPAN]) {
+    if (small > 0)
+        snprintf(text, GW_WHY_SPAN, "%lld %s %lld %s", large, large_unit, small, small_unit);
+    else
+        snprintf(text, GW_WHY_SPAN, "%lld %s", large, large_unit);
+}
+
 const char *gw_why_span(double seconds, char text[GW_WHY_SPAN]) {
     if (!(seconds > 0)) seconds = 0;
     if (seconds > 1e12) seconds = 1e12;
@@ -44,12 +54,30 @@ const char *gw_why_span(double seconds, char text[GW_WHY_SPAN]) {
     else if (whole < 60)
         snprintf(text, GW_WHY_SPAN, "%lld s", whole);
     else if (whole < 3600)
-        snprintf(text, GW_WHY_SPAN, "%lld min %lld s", whole / 60, whole % 60);
+        write_units(whole / 60, "min", whole % 60, "s", text);
     else if (whole < 86400)
-        snprintf(text, GW_WHY_SPAN, "%lld h %lld min", whole / 3600, whole / 60 % 60);
+        write_units(whole / 3600, "h", whole / 60 % 60, "min", text);
     else
-        snprintf(text, GW_WHY_SPAN, "%lld day%s %lld h", whole / 86400, whole < 172800 ? "" : "s",
-                 whole / 3600 % 24);
+        write_units(whole / 86400, whole < 172800 ? "day" : "days", whole / 3600 % 24, "h", text);
+    return text;
+}
+
+const char *gw_why_times(uint64_t count, char text[GW_WHY_OFTEN]) {
+    if (count == 1 || count == 2)
+        snprintf(text, GW_WHY_OFTEN, "%s", count == 1 ? "once" : "twice");
+    else
+        snprintf(text, GW_WHY_OFTEN, "%" PRIu64 " times", count);
+    return text;
+}
+
+const char *gw_why_end(const gw_why_life *life, char text[GW_WHY_END]) {
+    if (strcmp(life->end, "done") == 0)
+        snprintf(text, GW_WHY_END, "ended itself (%s)%s%s", life->outcome, life->text[0] != '\0' ? ": " : "",
+                 life->text);
+    else if (life->end[0] == '\0')
+        snprintf(text, GW_WHY_END, "ended, and its journal does not say how");
+    else
+        snprintf(text, GW_WHY_END, "%s", life->text[0] != '\0' ? life->text : "ended");
     return text;
 }
 
