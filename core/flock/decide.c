@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NONE = UINT32_MAX, KIND_DONE = 1 };
+enum { NONE = UINT32_MAX };
 
 /* What is remembered of a job that is not over. */
 typedef struct entry {
@@ -98,7 +98,7 @@ static void meet(gw_decider *d, const gw_job_records *records) {
 
 static bool is_done(const gw_job_record *record) {
     for (uint32_t i = 0; i < record->end_count; i++)
-        if (record->ends[i].kind == KIND_DONE) return true;
+        if (record->ends[i].kind == GW_JOB_END_DONE) return true;
     return false;
 }
 

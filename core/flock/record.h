@@ -61,8 +61,14 @@ typedef struct gw_job_record_round {
     uint64_t boot; /* of that member's life */
 } gw_job_record_round;
 
+/* Kinds of ends; later versions may have more. */
+enum {
+    GW_JOB_END_DONE = 1,
+    GW_JOB_END_STOPPED, /* by its user */
+};
+
 typedef struct gw_job_record_end {
-    uint8_t kind;  /* 1: done, 2: stopped by its user; later versions may have more */
+    uint8_t kind;
     gw_hash hash;  /* of the result */
     uint64_t when; /* by the clock of the member that tells it, ms since 1970 */
     gw_peer_id member;

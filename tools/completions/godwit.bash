@@ -302,6 +302,11 @@ _godwit_table() {
         kinds[--output]='file'
         kinds[-o]='file'
         ;;
+    retry)
+        offered+=' --dir= -d --failed --json --wait --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        ;;
     run)
         offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --deal= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --notify= --webhook= --alarm= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
@@ -595,11 +600,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report retry run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report retry run sim status stop submit tokenize top trace up wait why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}

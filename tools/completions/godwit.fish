@@ -40,6 +40,7 @@ complete -c godwit -n '__godwit_at 1' -a prune -d 'remove the checkpoints of old
 complete -c godwit -n '__godwit_at 1' -a queue -d 'list the jobs of the flock'
 complete -c godwit -n '__godwit_at 1' -a release -d 'let jobs run that were held'
 complete -c godwit -n '__godwit_at 1' -a report -d 'write a page about a run'
+complete -c godwit -n '__godwit_at 1' -a retry -d 'have jobs tried again that were not done'
 complete -c godwit -n '__godwit_at 1' -a run -d 'run one peer of a job'
 complete -c godwit -n '__godwit_at 1' -a sim -d 'run the protocol on a simulated cluster that fails'
 complete -c godwit -n '__godwit_at 1' -a status -d 'show what a running peer knows'
@@ -52,7 +53,7 @@ complete -c godwit -n '__godwit_at 1' -a up -d 'run a member of a standing flock
 complete -c godwit -n '__godwit_at 1' -a wait -d 'wait until jobs are over'
 complete -c godwit -n '__godwit_at 1' -a why -d 'tell what went wrong in a run'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report run sim status stop submit tokenize top trace up wait why'
+complete -c godwit -n '__godwit_at 2 help' -a 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report retry run sim status stop submit tokenize top trace up wait why'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -348,6 +349,13 @@ complete -c godwit -n '__godwit_is report' -l metrics -r -F -d 'Draw the curves 
 complete -c godwit -n '__godwit_is report' -s o -l output -r -F -d 'The page to write'
 complete -c godwit -n '__godwit_is report' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is report' -l usage -d 'Print a short usage message, and exit'
+
+complete -c godwit -n '__godwit_is retry' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
+complete -c godwit -n '__godwit_is retry' -l failed -d 'Of a sweep, try all jobs again that have failed, and no others'
+complete -c godwit -n '__godwit_is retry' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is retry' -l wait -d 'Return when they are over, with exit code 0 if all are done'
+complete -c godwit -n '__godwit_is retry' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is retry' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_at 2 run' -k -a '(__fish_complete_suffix .so) digits gpt program synthetic'
 complete -c godwit -n '__godwit_is run' -l advertise -x -d 'The address that is announced to the other peers, where it is not the one that this peer listens on'

@@ -52,6 +52,7 @@ static const struct {
     {"logs", (char[]){"godwit logs"}, gw_logs_main},
     {"wait", (char[]){"godwit wait"}, gw_wait_main},
     {"cancel", (char[]){"godwit cancel"}, gw_cancel_main},
+    {"retry", (char[]){"godwit retry"}, gw_retry_main},
     {"hold", (char[]){"godwit hold"}, gw_hold_main},
     {"release", (char[]){"godwit release"}, gw_release_main},
     {"priority", (char[]){"godwit priority"}, gw_priority_main},
@@ -99,6 +100,7 @@ static void print_help(FILE *out) {
           "  godwit logs JOB              show what a job has written\n"
           "  godwit wait JOB              wait until a job is over\n"
           "  godwit cancel JOB            end a job for good\n"
+          "  godwit retry JOB             have a job tried again that was not done\n"
           "  godwit hold JOB              keep a job from running\n"
           "  godwit release JOB           let it run again\n"
           "  godwit priority JOB N        set its priority\n"

@@ -37,6 +37,7 @@ int gw_info_main(int argc, char **argv);     /* show one of them */
 int gw_logs_main(int argc, char **argv);     /* show what a job has written */
 int gw_wait_main(int argc, char **argv);     /* wait until jobs are over */
 int gw_cancel_main(int argc, char **argv);   /* end jobs for good */
+int gw_retry_main(int argc, char **argv);    /* have jobs tried again */
 int gw_hold_main(int argc, char **argv);     /* keep jobs from running */
 int gw_release_main(int argc, char **argv);  /* let them run again */
 int gw_priority_main(int argc, char **argv); /* set the priority of jobs */

@@ -16,8 +16,6 @@ enum {
     REST_S = 5,
     SOON_S = 60,
     DOUBTFUL_S = 3600,
-    KIND_DONE = 1,
-    KIND_STOPPED = 2
 };
 
 #define LOOK_NS (30 * GW_SECOND_NS) /* it decides so often though nothing has happened */
@@ -152,7 +150,7 @@ static void child_ended(void *context, const gw_child_end *end) {
     case GW_CHILD_DONE:
     case GW_CHILD_STOPPED:
         change.ends[change.end_count++] =
-            (gw_job_record_end){.kind = end->verdict == GW_CHILD_DONE ? KIND_DONE : KIND_STOPPED,
+            (gw_job_record_end){.kind = end->verdict == GW_CHILD_DONE ? GW_JOB_END_DONE : GW_JOB_END_STOPPED,
                                 .hash = end->hash,
                                 .when = (uint64_t)(end->when * 1000),
                                 .member = m->identity.id};

@@ -250,7 +250,7 @@ typedef enum gw_prepared {
  * runs; "": in a directory of its own. */
 gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char directory[GW_PATH_BYTES],
                               gw_err *err);
-/* Takes a submission when all files that it names are known to be here, and has another member hold them. */
+/* Takes a submission when all files that it names are here, and has another member hold them. */
 void gw_member_check_files(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record,
                            const gw_hash *files);
 /* Fetches files from a member that has them, and answers when they are durable here. */

@@ -6,6 +6,7 @@
  *   {"do": "put", "chunks": [...]}             chunks of the files that travel with jobs (stock.c)
  *   {"do": "submit", "spec": {...}}            a job (submission.h); answered when two disks have it and its files, or
  *                                              when that takes too long
+ *   {"do": "again", "job": ID, "nonce": ..., "key": ..., "counter": N, "when": MS}    a job that was not done, anew
  *   {"do": "jobs"}, {"do": "nodes"}            all of them
  *   {"do": "change", "job": ID, "cancel": true | "hold": BOOL | "priority": N}
  *   {"do": "log", "job": ID, "stream": "out" | "err", "offset": N [, "node": ID]}     a piece of a child's output

@@ -35,6 +35,7 @@ struct gw_preparation {
     char *directory; /* NULL: the job has one of its own */
     char folder[GW_KEEPER_FOLDER_TEXT];
     bool wants_checkpoint;
+    bool adopts;       /* the job goes on from the checkpoints of another one, which may have run here */
     gw_peer_id *peers; /* that are asked, in this order */
     uint32_t peer_count;
     gw_reply reply;       /* CHECK; HOLD */
@@ -164,7 +165,6 @@ static void run(void *context) {
         p->good = prepare_start(p, &t, &p->err);
         break;
     case CHECK:
-        t.count = 0; /* they are here, or the submission is refused */
         p->good = gw_transfer_files(&t, &p->files, &files, &p->err);
         if (p->good) gw_job_files_free(&files);
         break;
@@ -274,7 +274,7 @@ static void choose_peers(gw_preparation *p) {
     uint32_t count = gw_gossip_count(m->gossip);
     const void *what = p->purpose == START ? p->id.bytes : p->files.bytes;
     ranked *list = calloc(count + 1, sizeof *list);
-    p->peers = calloc(count + 1, sizeof *p->peers);
+    p->peers = calloc(count + 2, sizeof *p->peers);
     GW_ASSERT_MEMORY(list != NULL && p->peers != NULL);
     for (uint32_t i = 0; i < count; i++) {
         const gw_peer_id *id = &gw_gossip_at(m->gossip, i)->id;
@@ -282,7 +282,11 @@ static void choose_peers(gw_preparation *p) {
         list[p->peer_count++] = (ranked){*id, rank_of(id, what)};
     }
     qsort(list, p->peer_count, sizeof *list, compare_ranked);
-    for (uint32_t i = 0; i < p->peer_count; i++) p->peers[i] = list[i].id;
+    for (uint32_t i = 0; i < p->peer_count; i++) p->peers[i + p->adopts] = list[i].id;
+    if (p->adopts) {
+        p->peers[0] = m->identity.id;
+        p->peer_count++;
+    }
     free(list);
 }
 
@@ -333,6 +337,7 @@ static bool begin_start(gw_flock_member *m, const gw_do *action, bool runs_elsew
     gw_preparation like = {.m = m, .purpose = START, .id = action->job, .files = spec->files};
     if (!gw_children_folder(m->children, &action->job, like.folder, err)) return false;
     memcpy(like.token, spec->token, sizeof like.token);
+    like.adopts = !is_none(spec->adopts.bytes, sizeof spec->adopts.bytes);
     like.wants_checkpoint =
         spec->kind == GW_JOB_RUN && !runs_elsewhere; /* else it gets the state from them */
     like.directory = spec->directory != NULL ? strdup(spec->directory) : NULL;

@@ -210,6 +210,10 @@ static void take_record(gw_flock_member *m, const gw_reply *reply, const gw_job_
     static const gw_hash none;
     gw_job_spec spec;
     gw_err err;
+    if (m->claims.disk_bad) {
+        gw_member_refuse(m, reply, "the disk of this node takes no writes: submit at another one");
+        return;
+    }
     if (!gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err)) {
         gw_member_refuse(m, reply, err.text);
         return;
@@ -224,12 +228,40 @@ static void take_record(gw_flock_member *m, const gw_reply *reply, const gw_job_
 static void submit(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     gw_job_record record;
     gw_err err;
-    if (m->claims.disk_bad) {
-        gw_member_refuse(m, reply, "the disk of this node takes no writes: submit at another one");
-        return;
-    }
     if (!gw_submission_read(json_object_get(request, "spec"), m->identity.public_key, m->identity.secret_key,
                             &record, &err)) {
+        gw_member_refuse(m, reply, err.text);
+        return;
+    }
+    take_record(m, reply, &record);
+    gw_job_record_free(&record);
+}
+
+static bool is_done(const gw_job_record *record) {
+    for (uint32_t i = 0; i < record->end_count; i++)
+        if (record->ends[i].kind == GW_JOB_END_DONE) return true;
+    return false;
+}
+
+/* Takes a job anew that is over and was not done. */
+static void again(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_job_record_id id;
+    gw_job_record record;
+    gw_err err;
+    if (!find_job(m, request, &id)) {
+        gw_member_refuse(m, reply, "there is no such job");
+        return;
+    }
+    const gw_job_record *old = gw_job_records_find(m->records, &id);
+    if (!gw_job_record_is_over(old)) {
+        gw_member_refuse(m, reply, "the job is not over: there is nothing to try again yet");
+        return;
+    }
+    if (is_done(old)) {
+        gw_member_refuse(m, reply, "the job is done: there is nothing to try again");
+        return;
+    }
+    if (!gw_submission_again(request, old, m->identity.public_key, m->identity.secret_key, &record, &err)) {
         gw_member_refuse(m, reply, err.text);
         return;
     }
@@ -496,6 +528,8 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         gw_member_answer(m, reply, with_list("nodes", gw_member_nodes(m)), NULL, 0);
     else if (own && strcmp(what, "submit") == 0)
         submit(m, reply, request);
+    else if (own && strcmp(what, "again") == 0)
+        again(m, reply, request);
     else if (own && strcmp(what, "change") == 0)
         change(m, reply, request);
     else if (own && strcmp(what, "wait") == 0)

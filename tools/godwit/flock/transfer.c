@@ -47,8 +47,10 @@ static void pass_on(void *context) {
     gw_reply reply = {.ask = ask};
     if (atomic_load(&ask->m->closing))
         gw_member_refuse(ask->m, &reply, "this member ends");
-    else
+    else if (!gw_peer_id_equal(&ask->to, &ask->m->identity.id))
         gw_member_pass_on(ask->m, &reply, &ask->to, ask->request);
+    else if (!gw_member_stock_serve(ask->m, &reply, ask->request, NULL, 0))
+        gw_member_refuse(ask->m, &reply, "this is asked of others alone");
 }
 
 json_t *gw_transfer_ask(gw_flock_member *m, const gw_peer_id *to, json_t *request, void **bytes,

@@ -14,7 +14,7 @@
 typedef struct gw_flock_member gw_flock_member;
 typedef struct gw_member_ask gw_member_ask;
 
-/* Other members, in the order in which they are asked. */
+/* Members, in the order in which they are asked; this one may be among them, for what is elsewhere in its directory. */
 typedef struct gw_transfer {
     gw_flock_member *m;
     const gw_peer_id *peers;

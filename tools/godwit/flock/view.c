@@ -3,10 +3,11 @@
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/text/json.h"
 
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KIND_DONE = 1, ID_BYTES = 16 };
+enum { ID_BYTES = 16 };
 
 static const char *const reasons[] = {"", "held", "after", "broken", "unknown", "no node", "room"};
 
@@ -62,6 +63,10 @@ static void put_spec(json_t *job, const gw_job_spec *spec) {
         json_array_append_new(after, json_string(text));
     }
     json_object_set_new(job, "after", after);
+    if (!sodium_is_zero(spec->sweep, sizeof spec->sweep))
+        gw_json_hex(job, "sweep", spec->sweep, sizeof spec->sweep);
+    if (!sodium_is_zero(spec->adopts.bytes, sizeof spec->adopts.bytes))
+        gw_json_hex(job, "tries_again", spec->adopts.bytes, sizeof spec->adopts.bytes);
 }
 
 static void put_ends(json_t *job, const gw_job_record *record) {
@@ -76,7 +81,7 @@ static void put_ends(json_t *job, const gw_job_record *record) {
     }
     for (uint32_t i = 0; i < record->end_count; i++) {
         json_t *one = json_object();
-        gw_json_text(one, "kind", record->ends[i].kind == KIND_DONE ? "done" : "stopped");
+        gw_json_text(one, "kind", record->ends[i].kind == GW_JOB_END_DONE ? "done" : "stopped");
         gw_json_hash(one, "hash", &record->ends[i].hash);
         gw_json_count(one, "when_ms", record->ends[i].when);
         gw_json_peer(one, "node", &record->ends[i].member);
@@ -89,7 +94,7 @@ static void put_ends(json_t *job, const gw_job_record *record) {
 
 static const char *over_word(const gw_job_record *record) {
     for (uint32_t i = 0; i < record->end_count; i++)
-        if (record->ends[i].kind == KIND_DONE) return "done";
+        if (record->ends[i].kind == GW_JOB_END_DONE) return "done";
     if (record->end_count > 0) return "stopped";
     return record->cancel ? "cancelled" : "failed";
 }

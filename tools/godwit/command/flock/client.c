@@ -6,6 +6,7 @@
 #include "tools/godwit/flock/member.h"
 #include "tools/godwit/text/json.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,4 +169,44 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
         length = asprintf(&text, "%s", "");
     GW_ASSERT_MEMORY(length >= 0);
     return text;
+}
+
+/* Submitting. */
+
+static void put_random(json_t *spec, const char *key, size_t count) {
+    uint8_t bytes[32];
+    randombytes_buf(bytes, count);
+    gw_json_hex(spec, key, bytes, count);
+}
+
+void gw_flock_put_own(json_t *spec, uint64_t counter) {
+    put_random(spec, "nonce", 16);
+    put_random(spec, "key", 32);
+    gw_json_count(spec, "counter", counter);
+    gw_json_count(spec, "when", gw_wall_ns() / 1000000);
+}
+
+void gw_flock_print_submitted(const gw_flock_place *place, const char *name, const json_t *answer,
+                              int64_t live) {
+    if (place->json) {
+        json_t *object = json_object();
+        gw_json_text(object, "id", gw_flock_text(answer, "id"));
+        gw_json_text(object, "name", name);
+        gw_json_count(object, "disks", (uint64_t)gw_flock_number(answer, "disks"));
+        if (json_object_get(answer, "file_disks") != NULL)
+            gw_json_count(object, "file_disks", (uint64_t)gw_flock_number(answer, "file_disks"));
+        char *line = gw_json_line(object);
+        if (line != NULL) puts(line);
+        free(line);
+        json_decref(object);
+        return;
+    }
+    printf("%s %.8s", name, gw_flock_text(answer, "id"));
+    if (gw_flock_number(answer, "disks") < 2 && live > 1)
+        printf("  (on %d disk so far: other nodes have not confirmed it)",
+               (int)gw_flock_number(answer, "disks"));
+    if (gw_flock_number(answer, "file_disks") == 1 && live > 1)
+        printf("  (its files are on 1 disk so far: no other node has confirmed them)");
+    printf("\n");
+    fflush(stdout);
 }

@@ -44,6 +44,13 @@ const char *gw_flock_text(const json_t *object, const char *key);
 int64_t gw_flock_number(const json_t *object, const char *key);
 /* How long ago a time (ms since 1970) is, for people: "3 m". */
 const char *gw_flock_age(uint64_t ms, char text[GW_FLOCK_AGE_TEXT]);
+/* Puts what each submission has of its own: a nonce, a key, its place in the row, and the time. */
+void gw_flock_put_own(json_t *spec, uint64_t counter);
+/* Prints what has become of a submission. `live`: nodes that are there. */
+void gw_flock_print_submitted(const gw_flock_place *place, const char *name, const json_t *answer,
+                              int64_t live);
+/* Waits until the jobs of a list of ids are over. Returns the exit code: 0 where all are done; -1 on failure. */
+int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err);
 /* Why a job waits, for people; "" where it does not. The caller frees it. */
 char *gw_flock_reason(gw_flock_client *client, const json_t *job);
 

@@ -195,12 +195,6 @@ static const char submit_doc[] =
 
 /* Building the submission. */
 
-static void put_random(json_t *spec, const char *key, size_t count) {
-    uint8_t bytes[32];
-    randombytes_buf(bytes, count);
-    gw_json_hex(spec, key, bytes, count);
-}
-
 static json_t *environment_of(const choice *c) {
     json_t *list = json_array();
     char *text;
@@ -348,10 +342,7 @@ static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64
     json_t *spec = json_object();
     choose_values(c, at, &chosen);
     name_job(c, counter, c->sweep_count > 0 ? (int64_t)at + 1 : 0, name, sizeof name);
-    put_random(spec, "nonce", 16);
-    put_random(spec, "key", 32);
-    gw_json_count(spec, "counter", (uint64_t)counter);
-    gw_json_count(spec, "when", gw_wall_ns() / 1000000);
+    gw_flock_put_own(spec, (uint64_t)counter);
     gw_json_text(spec, "kind", c->is_command ? "command" : "run");
     gw_json_text(spec, "name", name);
     json_object_set_new(spec, "command", command_of(c, &chosen));
@@ -390,32 +381,7 @@ static json_t *find_after(const choice *c, gw_flock_client *client, gw_err *err)
     return list;
 }
 
-static void print_submitted(const choice *c, const char *name, const json_t *answer, int64_t live) {
-    if (c->place.json) {
-        json_t *object = json_object();
-        gw_json_text(object, "id", gw_flock_text(answer, "id"));
-        gw_json_text(object, "name", name);
-        gw_json_count(object, "disks", (uint64_t)gw_flock_number(answer, "disks"));
-        if (json_object_get(answer, "file_disks") != NULL)
-            gw_json_count(object, "file_disks", (uint64_t)gw_flock_number(answer, "file_disks"));
-        char *line = gw_json_line(object);
-        if (line != NULL) puts(line);
-        free(line);
-        json_decref(object);
-        return;
-    }
-    printf("%s %.8s", name, gw_flock_text(answer, "id"));
-    if (gw_flock_number(answer, "disks") < 2 && live > 1)
-        printf("  (on %d disk so far: other nodes have not confirmed it)",
-               (int)gw_flock_number(answer, "disks"));
-    if (gw_flock_number(answer, "file_disks") == 1 && live > 1)
-        printf("  (its files are on 1 disk so far: no other node has confirmed them)");
-    printf("\n");
-    fflush(stdout);
-}
-
-/* Waits until the jobs are over. Returns the exit code: 0 where all are done. */
-static int wait_for(gw_flock_client *client, json_t *ids, gw_err *err) {
+int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err) {
     for (;;) {
         json_t *request = json_pack("{s:s,s:O,s:i}", "do", "wait", "jobs", ids, "seconds", 20);
         json_t *answer = gw_flock_ask(client, request, err);
@@ -508,11 +474,11 @@ static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
             code = -1;
             break;
         }
-        print_submitted(c, name, answer, gw_flock_number(hello, "live"));
+        gw_flock_print_submitted(&c->place, name, answer, gw_flock_number(hello, "live"));
         json_array_append(ids, json_object_get(answer, "id"));
         json_decref(answer);
     }
-    if (code == 0 && c->wait) code = wait_for(client, ids, err);
+    if (code == 0 && c->wait) code = gw_flock_wait(client, ids, err);
     json_decref(ids);
     json_decref(hello);
     json_decref(common.after);
@@ -602,7 +568,7 @@ int gw_wait_main(int argc, char **argv) {
         else
             json_array_append(ids, json_object_get(job, "id"));
     }
-    if (code == 0) code = wait_for(&client, ids, &err);
+    if (code == 0) code = gw_flock_wait(&client, ids, &err);
     json_decref(ids);
     gw_flock_disconnect(&client);
     return code < 0 ? gw_command_fail(argv[0], &err) : code;
