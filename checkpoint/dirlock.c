@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { TRIES = 20, BETWEEN_NS = 10000000 };
 
 static bool refuse(int fd, const char *dir, gw_err *err) {
     char text[24] = "";
@@ -27,6 +30,17 @@ static bool note_pid(int fd) {
     return ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length;
 }
 
+/* Another process may hold it for a moment, only to see whether it can. */
+static int lock_soon(int fd) {
+    for (int tries = 1;; tries++) {
+        int result;
+        do result = flock(fd, LOCK_EX | LOCK_NB);
+        while (result < 0 && errno == EINTR);
+        if (result == 0 || errno != EWOULDBLOCK || tries == TRIES) return result;
+        nanosleep(&(struct timespec){.tv_nsec = BETWEEN_NS}, NULL);
+    }
+}
+
 bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err) {
     lock->fd = -1;
     char path[GW_PATH_BYTES];
@@ -39,9 +53,7 @@ bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err) 
                                : "";
         return gw_fail_errno(err, errno, "cannot open %s%s", path, next);
     }
-    int result;
-    do result = flock(fd, LOCK_EX | LOCK_NB);
-    while (result < 0 && errno == EINTR);
+    int result = lock_soon(fd);
     if (result < 0 && errno == EWOULDBLOCK)
         refuse(fd, dir, err);
     else if (result < 0)

@@ -11,8 +11,8 @@ typedef struct gw_dirlock {
     int fd; /* -1: not held */
 } gw_dirlock;
 
-/* Takes the lock of `dir`, which is created with mode 0700 unless it exists; its parent must exist. Never
- * waits: if another process holds the lock, fails with GW_E_DENIED and a text that names the directory and
+/* Takes the lock of `dir`, which is created with mode 0700 unless it exists; its parent must exist. If
+ * another process holds the lock for longer than 0.2 s (a shorter time is that of one that sees whether it is held), fails with GW_E_DENIED and a text that names the directory and
  * the pid of that process. Fails with GW_E_IO if the directory cannot be created or written. `io`: the
  * calls by which the directory is used (core/os/directory.h). Main thread. */
 bool gw_dirlock_take(gw_io *io, const char *dir, gw_dirlock *lock, gw_err *err);

@@ -4,8 +4,10 @@
 #include "tests/checkpoint/fixture.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,25 @@ Test(dirlock, a_second_process_is_told_who_has_it) {
     cr_assert_not_null(strstr(err.text, pid), "%s", err.text);
     cr_assert_not_null(strstr(err.text, folder), "%s", err.text);
     cr_assert(gw_dirlock_take(gw_io_system(), folder, &lock, &err), "its death gives it back: %s", err.text);
+    gw_dirlock_release(&lock);
+}
+
+static int held_for; /* so many more tries another process has it */
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation) {
+    if (held_for == 0) return __real_flock(fd, operation);
+    held_for--;
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
+Test(dirlock, one_that_only_looks_whether_it_is_held_keeps_nobody_out) {
+    gw_dirlock lock;
+    gw_err err;
+    held_for = 3;
+    cr_assert(gw_dirlock_take(gw_io_system(), folder, &lock, &err), "%s", err.text);
+    cr_assert_eq(held_for, 0);
     gw_dirlock_release(&lock);
 }
 

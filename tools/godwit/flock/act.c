@@ -175,8 +175,9 @@ static void child_ended(void *context, const gw_child_end *end) {
     case GW_CHILD_LEFT:
         break;
     }
-    if (record != NULL && (change.end_count > 0 || change.round_count > 0))
-        gw_member_change(m, &change); /* it is accounted for once that is durable */
+    /* It is accounted for once that is durable. Where the record was lost an end waits for it, as the others know it; of a
+     * failure nobody could say whether it was the last one. */
+    if (change.end_count > 0 || (record != NULL && change.round_count > 0)) gw_member_change(m, &change);
     if (!is_unsaved(m, &end->id)) gw_children_account(m->children, &end->id);
     gw_member_decide_soon(m);
 }
@@ -221,6 +222,7 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
     if (prepared == GW_PREPARED && (!steps || choose_port(m, &place.port, &err)) &&
         gw_children_start(m->children, &action->job, action->spec, action->round, &place, &err)) {
         gw_log(GW_INFO, "flock", "%s starts here%s", action->spec->name, action->round > 0 ? " again" : "");
+        gw_member_decide_soon(m); /* its claim tells that it runs, and where */
         return;
     }
     gw_log(GW_WARN, "flock", "%s cannot be started here: %s", action->spec->name, err.text);
@@ -349,8 +351,10 @@ static void decide(void *context) {
     uint64_t again_ns = gw_decide(m->decider, &in, &m->claims, note_action, &due);
     for (uint32_t i = 0; i < due.count; i++) carry_out(m, &due.list[i]);
     const gw_claims *told = gw_exchange_claims_of(m->exchange, &m->identity.id);
-    if (told == NULL || told->number < m->claims.number)
+    if (told == NULL || told->number < m->claims.number) {
         gw_exchange_set_claims(m->exchange, &m->claims, gw_now_ns());
+        if (live_count == 0) gw_member_decide_soon(m); /* nobody else has to hear it */
+    }
     tell_siblings(m);
     if (m->decide_timer.loop == NULL) { /* nothing that was done has asked for another decision */
         uint64_t latest_ns = in.now_ns + (due.count > 0 ? GW_SECOND_NS : LOOK_NS);

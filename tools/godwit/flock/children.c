@@ -40,7 +40,6 @@ typedef struct child {
     pid_t pid;
     gw_watch watch;
     gw_timer again;
-    bool told; /* its end; it waits to be accounted for */
 } child;
 
 struct gw_children {
@@ -50,7 +49,8 @@ struct gw_children {
     char member_lock[GW_PATH_BYTES]; /* DIR/lock */
     uint32_t count;
     child *list[CHILDREN];
-    gw_child shown[CHILDREN];
+    gw_job_record_id *told; /* whose ends were told, and wait to be accounted for */
+    uint32_t told_count, told_room;
 };
 
 /* Folders. */
@@ -142,6 +142,26 @@ static void describe(gw_child_end *told, const gw_keeper_end *end, const last_ev
                  last->outcome[0] ? ", " : "", end->code);
 }
 
+static void note_told(gw_children *children, const gw_job_record_id *id) {
+    if (children->told_count == children->told_room) {
+        children->told_room = 2 * children->told_room + 16;
+        children->told = realloc(children->told, children->told_room * sizeof *children->told);
+        GW_ASSERT_MEMORY(children->told != NULL);
+    }
+    children->told[children->told_count++] = *id;
+}
+
+/* Takes an id out of those that were told. Returns whether it was one of them. */
+static bool take_told(gw_children *children, const gw_job_record_id *id) {
+    bool found = false;
+    for (uint32_t i = 0; i < children->told_count; i++) {
+        if (!gw_job_record_id_equal(&children->told[i], id)) continue;
+        children->told[i--] = children->told[--children->told_count];
+        found = true;
+    }
+    return found;
+}
+
 /* Tells how the child of a folder has ended. */
 static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind kind, uint32_t round) {
     char folder[GW_PATH_BYTES], state[GW_PATH_BYTES], found[GW_PATH_BYTES];
@@ -165,13 +185,14 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
         told.verdict = GW_CHILD_LEFT;
         snprintf(told.text, sizeof told.text, "its keeper, or this machine, ended before it");
     }
+    note_told(children, id);
     children->events.ended(children->events.context, &told);
 }
 
 void gw_children_account(gw_children *children, const gw_job_record_id *id) {
     char folder[GW_PATH_BYTES], end[GW_PATH_BYTES], accounted[GW_PATH_BYTES], task[GW_PATH_BYTES];
     gw_err err;
-    if (!gw_children_folder(children, id, folder, &err) ||
+    if (!take_told(children, id) || !gw_children_folder(children, id, folder, &err) ||
         !gw_durable_path(end, &err, "%s/%s", folder, GW_KEEPER_END) ||
         !gw_durable_path(accounted, &err, "%s/%s", folder, ACCOUNTED) ||
         !gw_durable_path(task, &err, "%s/%s", folder, GW_KEEPER_TASK))
@@ -480,6 +501,7 @@ gw_children *gw_children_open(gw_loop *loop, const char *directory, const gw_chi
 void gw_children_close(gw_children *children) {
     if (children == NULL) return;
     while (children->count > 0) forget(children->list[0]);
+    free(children->told);
     free(children);
 }
 

@@ -80,7 +80,7 @@ void gw_children_stop_all(gw_children *children);
 /* Writes the addresses of a job's other children where they have changed. */
 void gw_children_tell_siblings(gw_children *children, const gw_job_record_id *id, const gw_addr *addrs,
                                uint32_t count);
-/* The end of a child is durable in its job's record. */
+/* The end of a child is durable in its job's record. Does nothing where no end was told. */
 void gw_children_account(gw_children *children, const gw_job_record_id *id);
 
 uint32_t gw_children_count(const gw_children *children);

@@ -1,0 +1,430 @@
+"""The standing flock on real processes (godwit up, submit, queue, ...): what commands are told, and what happens when members,
+keepers, children and whole nodes are killed."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "lab")]
+import tap  # noqa: E402
+from members import Members, below, read, send, until  # noqa: E402
+
+BUILD = os.environ.get("GODWIT_BUILD", os.path.realpath(os.path.join(HERE, "..", "..", "build")))
+GODWIT = os.path.join(BUILD, "godwit")
+PATIENCE = 90
+STEPS = ["synthetic", "--state-bytes", "16k", "--sum-elements", "64", "--workers", "1"]
+
+
+def folder_for(test):
+    # The path of a socket is short, and flushes of a disk would take most of the time.
+    folder = tempfile.mkdtemp(prefix="flock", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    add = test.addClassCleanup if isinstance(test, type) else test.addCleanup
+    add(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class Case(unittest.TestCase):
+    def flock(self, count, options=(), each=()):
+        """A flock whose members all take jobs; each: further options of each member."""
+        flock = Members(folder_for(self), count, GODWIT, options)
+        for member, own in zip(flock, each):
+            member.options += own
+        self.addCleanup(flock.close)
+        flock.start()
+        return flock
+
+    def until(self, what, look):
+        return until(what, look, PATIENCE)
+
+    def runs_on(self, flock, job):
+        """Waits until a job of one node runs, and returns the member where it does."""
+        asked = flock.running()[0]
+
+        def look():
+            nodes = [node["name"] for node in asked.job(job)["nodes"] if node["state"] == "running"]
+            return [member for member in flock if member.name in nodes]
+        return self.until(f"{job} runs", look)[0]
+
+    def lines(self, *path):
+        """The lines that jobs have written to a file."""
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(*path)) as file:
+            return file.read().splitlines()
+        return []
+
+
+class Together(Case):
+    """Three members that nobody hurts."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.members = Members(folder_for(cls), 3, GODWIT, ["--cores", "2"])
+        cls.addClassCleanup(cls.members.close)
+        cls.members.start()
+
+    def setUp(self):
+        self.a, self.b, self.c = self.members
+        self.folder = tempfile.mkdtemp(dir=self.members.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def trust(self):
+        """Forgets that jobs have failed: three that do make a node doubtful."""
+        self.a.do("drain", "--undo", *(member.name for member in self.members))
+
+    def test_submit_tells_how_a_command_ended_and_logs_what_it_wrote(self):
+        done = self.a.run("submit", "--wait", "--name", "good", "--", "sh", "-c", "echo out; echo bad >&2")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^good [0-9a-f]{8}\n$")
+        for member in self.members:
+            self.assertEqual((member.logs("good"), member.logs("good", "--stderr")), ("out\n", "bad\n"))
+        done = self.b.run("submit", "--wait", "--name", "evil", "--", "sh", "-c", "exit 7")
+        self.assertEqual((done.returncode, done.stderr), (1, "evil: failed\n"))
+        self.c.wait("evil", code=1)
+        self.assertEqual([round["code"] for round in self.c.job("evil")["rounds"]], [7])
+        self.trust()
+
+    def test_a_program_that_is_not_there_fails_its_job(self):
+        job = self.a.submit("--", "/nonexistent/program")
+        self.b.wait(job, code=1)
+        self.assertEqual([round["code"] for round in self.b.job(job)["rounds"]], [127])
+        self.assertIn("/nonexistent/program", self.c.logs(job, "--stderr"))
+        self.trust()
+
+    def test_a_job_is_known_at_all_members_when_it_is_acknowledged_and_waits_while_it_is_held(self):
+        held = json.loads(self.a.do("submit", "--json", "--hold", "--name", "held", "--", "true"))
+        self.assertGreaterEqual(held["disks"], 2)
+        for member in self.members:
+            self.until(f"{member.name} knows it", lambda: held["id"] in member.jobs())
+            self.assertRegex(member.do("queue"), f"{held['id'][:8]}  held +held ")
+        self.b.do("release", "held")
+        self.c.wait("held")
+        done = self.a.run("cancel", "held")
+        self.assertEqual((done.returncode, done.stderr), (1, "godwit cancel: held is over already: done\n"))
+
+    def test_a_job_comes_after_another_and_not_after_one_that_failed(self):
+        first = self.a.submit("--hold", "--name", "first", "--", "sh", "-c", f"echo first >> {self.path('order')}")
+        second = self.b.submit("--after", first, "--", "sh", "-c", f"echo second >> {self.path('order')}")
+        self.assertRegex(self.b.do("queue"), rf"{second[:8]} .* comes after first")
+        self.b.do("release", first)
+        self.a.wait(second)
+        self.assertEqual(self.lines(self.path("order")), ["first", "second"])
+        bad = self.c.submit("--name", "bad", "--", "false")
+        never = self.c.submit("--after", "bad", "--", "true")
+        self.c.wait(bad, code=1)
+        self.assertIn("comes after bad, which was not done", self.c.do("info", never))
+        self.a.do("cancel", never)
+        self.c.wait(never, code=1)
+        self.assertEqual(self.c.job(never)["state"], "cancelled")
+        self.trust()
+
+    def test_cancel_ends_a_child_and_all_that_it_has_started(self):
+        # The first process heeds SIGTERM, and leaves one behind in a session of its own that does not.
+        job = self.a.submit("--", "sh", "-c", f"setsid sh -c 'trap \"\" TERM; echo >> {self.path('up')}; sleep 1000' & wait")
+        node = self.runs_on(self.members, job)
+        self.until("it has started another", lambda: self.lines(self.path("up")))
+        self.assertGreaterEqual(len(node.children(job)), 2)
+        mark = f"GODWIT_JOB_ID={job}".encode()
+        other = next(member for member in self.members if member is not node)
+        other.do("cancel", job)
+        self.until("all are gone", lambda: not any(mark in read(pid, "environ") for pid in self.members.marked()))
+        node.until_state(job, "cancelled")
+
+    def test_the_environment_is_that_which_was_named(self):
+        with open(self.path("secrets"), "w") as file:
+            file.write("# comment\n\nSECRET=a b=c\n")
+        job = self.a.submit("--env", "NAMED", "--env", "GIVEN=x=y", "--env-file", self.path("secrets"), "--", "env",
+                            NAMED="here", OTHER="not", LANG="C.UTF-8")
+        self.b.wait(job)
+        variables = set(self.b.logs(job).splitlines())
+        self.assertLessEqual({"SECRET=a b=c", "NAMED=here", "GIVEN=x=y", f"GODWIT_JOB_ID={job}", "LANG=C.UTF-8"},
+                             variables)
+        self.assertFalse([line for line in variables if line.startswith("OTHER=")])
+        self.assertNotIn("a b=c", self.a.do("info", "--json", job))
+
+    def test_a_sweep_is_a_job_for_each_combination(self):
+        text = self.a.do("submit", "--wait", "--name", "s", "--sweep", "x=1,2", "--sweep", "y=a,b", "--", "echo", "{x}{y}")
+        names = re.findall(r"^(s-\d) ", text, re.MULTILINE)
+        self.assertEqual([self.b.logs(name) for name in names], ["1a\n", "1b\n", "2a\n", "2b\n"])
+
+    def test_drain_moves_a_command_to_another_node(self):
+        script = f"echo $$ >> {self.path('pids')}; while [ ! -e {self.path('go')} ]; do sleep 0.1; done"
+        job = self.a.submit("--", "sh", "-c", script)
+        first = self.runs_on(self.members, job)
+        self.until("it has begun", lambda: len(self.lines(self.path("pids"))) == 1)
+        other = next(member for member in self.members if member is not first)
+        other.do("drain", first.name)
+        self.until("it begins again", lambda: len(self.lines(self.path("pids"))) == 2)
+        self.assertEqual(other.nodes()[first.name], "drained")
+        self.assertIsNot(self.runs_on(self.members, job), first)
+        open(self.path("go"), "w").close()
+        self.c.wait(job)
+        first.do("drain", "--undo", first.name)
+        self.until("it is back", lambda: other.nodes()[first.name] == "ready")
+
+    def test_a_job_that_no_node_can_have_says_why_it_waits(self):
+        job = self.a.submit("--cores", "64", "--", "true")
+        self.assertIn("no node here has 64 cores", self.b.do("info", job))
+        self.a.do("cancel", job)
+
+    def test_the_door_refuses_what_is_no_request(self):
+        """Each with an answer, but for a line without an end; and the member goes on."""
+        def ask(*lines):
+            with self.b.knock() as door, door.makefile("rb") as answers:
+                door.sendall(b"".join(line + b"\n" for line in lines))
+                return [json.loads(answers.readline()) for _ in lines]
+        spec = {"kind": "command", "name": "x", "command": ["true"], "nonce": "0" * 32, "key": "0" * 64}
+        bad = [b"", b"not json", b"[]", b"17", b"\0\xff", b"{}", b'{"do": 1}', b'{"do": "dance"}', b'{"do": "submit"}',
+               b'{"do": "log"}', b'{"do": "log", "job": "zz"}', b'{"do": "drain", "node": []}', b'{"do": "change"}',
+               b'{"do": "submit", "spec": []}', b"[" * 100000,
+               *(json.dumps({"do": "submit", "spec": {**spec, **change}}).encode() for change in (
+                   {"name": "../x"}, {"nonce": "short"}, {"key": 5}, {"command": []}, {"command": [1]}, {"cores": 0},
+                   {"least": 2, "most": 1}, {"retries": 10**6}, {"priority": 10**12}, {"after": ["x"]},
+                   {"after": ["0" * 32] * 5000}, {"command": ["true"] * 100000}, {"environment": ["a" * 200000]},
+                   {"files": [{"path": "../x"}]}, {"directory": "relative"}))]
+        for line, answer in zip(bad, ask(*bad)):
+            self.assertTrue(answer.get("error"), line[:200])
+        with self.b.knock() as door:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                for _ in range(64):
+                    door.sendall(b"x" * 65536)
+            with contextlib.suppress(ConnectionResetError):
+                self.assertEqual(door.recv(1), b"")
+        with self.b.knock() as door:
+            door.sendall(b'{"do": "wait", "jobs": ["' + b"0" * 32 + b'"]}')  # no end, and it goes
+        self.assertEqual(ask(b'{"do": "hello"}')[0]["name"], "n2")
+        self.b.do("submit", "--wait", "--", "true")
+
+    def test_another_user_cannot_read_what_is_in_the_directory(self):
+        job = self.a.submit("--", "true")
+        self.a.wait(job)
+        for member in self.members:
+            for root, _, names in os.walk(member.directory):
+                for name in names:
+                    mode = os.lstat(os.path.join(root, name)).st_mode
+                    closed = mode & 0o077 == 0 or os.lstat(root).st_mode & 0o077 == 0
+                    self.assertTrue(closed, os.path.join(root, name))
+
+    def test_a_second_member_in_a_directory_is_refused(self):
+        done = self.a.run("up", "--as-root", "--listen", "127.0.0.1:0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is in use by process", done.stderr)
+
+    def test_logs_follow_a_job_to_its_end(self):
+        os.mkfifo(self.path("go"))
+        job = self.a.submit("--", "sh", "-c", f"echo one; cat {self.path('go')}; echo three")
+        words = [GODWIT, "logs", "--dir", self.c.directory, "-f", job]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as logs:
+            self.assertEqual(logs.stdout.readline(), "one\n")
+            with open(self.path("go"), "w") as go:
+                go.write("two\n")
+            self.assertEqual(logs.stdout.read(), "two\nthree\n")
+
+
+class Lives(Case):
+    """What is killed, and comes back or does not."""
+
+    def counted(self, flock, job="count"):
+        """Submits a command that notes each of its lives and ends when the file `go` is there; returns its id."""
+        script = "echo $GODWIT_ATTEMPT >> lives; while [ ! -e go ]; do sleep 0.1; done; echo end >> ends"
+        return flock[0].submit("--name", job, "--", "sh", "-c", script)
+
+    def let_go(self, flock):
+        open(os.path.join(flock.folder, "go"), "w").close()
+
+    def test_a_member_that_comes_back_takes_over_its_child(self):
+        flock = self.flock(1)
+        job = self.counted(flock)
+        self.runs_on(flock, job)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        for _ in range(2):
+            flock[0].kill()
+            self.assertEqual(len(flock[0].keepers()), 1)
+            flock[0].start()
+        self.assertEqual(flock[0].job(job)["state"], "running")
+        self.let_go(flock)
+        flock[0].wait(job)
+        self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0"], ["end"]))
+        self.assertEqual(len(flock[0].job(job)["ends"]), 1)
+
+    def test_a_member_that_comes_back_accounts_for_what_has_ended_meanwhile(self):
+        flock = self.flock(1)
+        job = self.counted(flock)
+        failed = flock[0].submit("--name", "failed", "--", "sh", "-c", "while [ ! -e go ]; do sleep 0.1; done; exit 9")
+        for each in (job, failed):
+            self.runs_on(flock, each)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        flock[0].kill()
+        self.let_go(flock)
+        self.until("the children end", lambda: not flock.marked())
+        flock[0].start()
+        flock[0].wait(job)
+        flock[0].wait(failed, code=1)
+        self.assertEqual([round["code"] for round in flock[0].job(failed)["rounds"]], [9])
+        flock[0].kill()
+        flock[0].start()
+        self.assertEqual(flock[0].job(job)["state"], "done")
+        self.assertEqual(self.lines(flock.folder, "lives"), ["0"])
+
+    def test_an_end_outlives_the_loss_of_the_records(self):
+        flock = self.flock(2)
+        job = self.counted(flock)
+        first = self.runs_on(flock, job)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        other = next(member for member in flock if member is not first)
+        other.do("drain", other.name)  # else it would begin the job once more while the first one is away
+        first.kill()
+        self.let_go(flock)
+        self.until("the child ends", lambda: not first.keepers())
+        os.unlink(os.path.join(first.directory, "records"))
+        first.start([other])
+        other.wait(job)
+        self.assertEqual(self.lines(flock.folder, "lives"), ["0"])
+
+    def test_a_command_whose_node_dies_starts_anew_on_another(self):
+        flock = self.flock(2)
+        job = self.counted(flock)
+        first = self.runs_on(flock, job)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        first.lose_power()
+        other = flock.running()[0]
+        self.until("it lives again", lambda: len(self.lines(flock.folder, "lives")) == 2)
+        self.let_go(flock)
+        other.wait(job)
+        self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0", "0"], ["end"]))
+
+    def test_a_job_of_steps_goes_on_when_a_node_dies_and_ends_with_the_same_bytes(self):
+        job = [*STEPS, "--shards", "12", "--steps", "30", "--seed", "5"]
+        alone = subprocess.run([GODWIT, "run", *job, "--shard-ms", "0", "--dir", os.path.join(folder_for(self), "alone"),
+                                "--listen", "127.0.0.1:0", "--quiet"], capture_output=True, text=True, timeout=PATIENCE)
+        expected = re.search(r"state=([0-9a-f]{64})", alone.stdout + alone.stderr).group(1)
+        flock = self.flock(3)
+        steps = flock[0].submit("--nodes", "2..3", *job, "--shard-ms", "25", "--probe-interval-ms", "100",
+                                "--checkpoint-every", "5")
+        self.until("all have it",
+                   lambda: [node["state"] for node in flock[0].job(steps)["nodes"]] == ["running"] * 3)
+        out = os.path.join(flock[2].directory, "jobs", steps, "out")
+        self.until("it makes steps", lambda: re.search(rb"step +[3-9]", open(out, "rb").read()))
+        flock[2].lose_power()
+        flock[0].wait(steps)
+        [end] = flock[1].job(steps)["ends"]
+        self.assertEqual((end["kind"], end["hash"]), ("done", expected))
+
+    def test_what_failed_or_was_lost_is_tried_again(self):
+        flock = self.flock(1, ["--cores", "4"])
+        failing = flock[0].submit("--retries", "1", "--", "sh", "-c", "echo $GODWIT_ATTEMPT >> failing; exit 3")
+        script = "echo $GODWIT_ATTEMPT >> mended; [ $GODWIT_ATTEMPT = 1 ]"
+        mended = flock[0].submit("--retries", "3", "--", "sh", "-c", script)
+        # A keeper takes its command with it; that it was killed is no failure of the job.
+        lost = self.counted(flock)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        children = flock[0].children(lost)
+        send([pid for pid, job in flock[0].keepers().items() if job == lost], signal.SIGKILL)
+        self.until("its command has gone too", lambda: not below(children))
+        self.let_go(flock)
+        flock[0].wait(failing, code=1)
+        flock[0].wait(mended, lost)
+        codes = {job: [round["code"] for round in flock[0].job(job)["rounds"]] for job in (failing, mended, lost)}
+        self.assertEqual(codes, {failing: [3, 3], mended: [1], lost: []})
+        for name, expected in {"failing": ["0", "1"], "mended": ["0", "1"], "lives": ["0", "0"], "ends": ["end"]}.items():
+            self.assertEqual(self.lines(flock.folder, name), expected)
+
+    def test_down_hands_a_command_to_another_node(self):
+        flock = self.flock(2)
+        job = self.counted(flock)
+        first = self.runs_on(flock, job)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        first.do("down")
+        self.assertEqual(first.end(), 0)
+        self.assertFalse(first.keepers())
+        self.until("it lives again", lambda: len(self.lines(flock.folder, "lives")) == 2)
+        self.let_go(flock)
+        flock.running()[0].wait(job)
+
+    def test_damaged_records_come_back_from_another_member(self):
+        flock = self.flock(2)
+        jobs = [flock[0].submit("--name", f"j{i}", "--hold", "--", "true") for i in range(5)]
+        for job in jobs:
+            self.until("the other knows it", lambda: job in flock[1].jobs())
+        flock[1].do("cancel", "j3")
+        flock[0].until_state(jobs[3], "cancelled")
+        flock[0].kill()
+        records = os.path.join(flock[0].directory, "records")
+        with open(records, "r+b") as file:
+            whole = file.read()
+            for at in range(len(whole) // 4, len(whole) * 3 // 4, 97):
+                file.seek(at)
+                file.write(bytes([whole[at] ^ 0xff]))
+        flock[0].start([flock[1]])
+        flock.until_ready()
+        self.assertRegex(flock[0].last_words(), r"the records in .* were damaged at \d+ places")
+        self.until("all are there", lambda: set(flock[0].jobs()) == set(jobs))
+        self.until("and as they were", lambda: flock[0].jobs()[jobs[3]]["state"] == "cancelled")
+
+    def test_what_is_forgotten_everywhere_stays_so(self):
+        flock = self.flock(2)
+        job, held = flock[0].submit("--", "true"), flock[0].submit("--hold", "--", "true")
+        flock[1].wait(job)
+        flock[0].wait(job)
+        for member in flock:
+            self.assertEqual(member.do("forget", "--before", "2100-01-01"), "forgot 1 jobs\n")
+        flock[0].kill()
+        flock[0].start([flock[1]])
+        flock.until_ready()
+        for member in flock:
+            self.assertEqual(set(member.jobs()), {held})
+
+    def test_a_member_with_another_key_is_no_member(self):
+        folder = folder_for(self)
+        keys = [os.path.join(folder, name) for name in ("good", "bad")]
+        for key in keys:
+            subprocess.run([GODWIT, "keygen", key], check=True, stdout=subprocess.DEVNULL)
+        flock = self.flock(2, each=[["--key", keys[0]]] * 2)
+        stranger = Members(folder_for(self), 1, GODWIT, ["--key", keys[1], "--gate", "1s"])[0]
+        self.addCleanup(stranger.flock.close)
+        stranger.start([flock[0]])
+        job = flock[0].submit("--hold", "--", "true")
+        self.until("it is past its gate", lambda: stranger.nodes() == {"n1": "ready"})
+        self.assertEqual(stranger.jobs(), {})
+        self.assertEqual(set(flock[1].jobs()), {job})
+        self.assertEqual(set(flock[0].nodes()), {"n1", "n2"})
+        self.assertIn("sealed with a key that this peer does not have", flock[0].last_words())
+
+    def test_a_full_disk_is_told_and_nothing_is_acknowledged_there(self):
+        if os.geteuid() != 0:
+            self.skipTest("only root can mount a small disk")
+        disk = folder_for(self)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "flock", disk], capture_output=True).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", disk])
+        flock = Members(folder_for(self), 2, GODWIT)
+        self.addCleanup(flock.close)
+        flock[1].directory = os.path.join(disk, "n2")
+        flock.start()
+        with open(os.path.join(disk, "fill"), "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(b"x" * (1 << 20)) == 1 << 20:
+                pass
+        large = "LARGE=" + "x" * 8192  # more than what is left of the last page
+        job = json.loads(flock[0].do("submit", "--json", "--hold", "--env", large, "--", "true"))
+        self.assertEqual(job["disks"], 1)
+        self.until("the other says so", lambda: flock[0].nodes()["n2"] == "disk full")
+        self.assertIn("the disk takes no writes", flock[1].last_words())
+        done = flock[1].run("submit", "--", "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("takes no writes: submit at another one", done.stderr)
+        os.truncate(os.path.join(disk, "fill"), 0)
+        self.until("it takes writes again", lambda: flock[0].nodes()["n2"] == "ready")
+        self.assertEqual(set(flock[1].jobs()), {job["id"]})
+
+
+if __name__ == "__main__":
+    tap.main(lambda: None, "flock")
