@@ -112,7 +112,7 @@ static bool take_why(const uint8_t *bytes, size_t count) {
         given++;
         at = end + 1;
     } while (given < DIRS && at < count);
-    bool good = gw_why_read(list, given, &record, &err);
+    bool good = gw_why_read(list, given, NULL, &record, &err);
     if (good) tell(&record);
     for (int i = 0; good && i < given; i++) good = record.journals[i].damaged == 0;
     gw_why_free(&record);

@@ -112,6 +112,19 @@ class Why(unittest.TestCase):
             self.assertIn(text, told.stderr)
         self.assertEqual(run("report").returncode, 2)
 
+    def test_the_report_tells_programs_what_it_is_of(self):
+        path = os.path.join(self.flock.folder, "told.html")
+        told = json.loads(run("report", "--json", *self.folders, "-o", path).stdout)
+        self.assertEqual((told["page"], told["bytes"], told["job"]), (path, os.path.getsize(path), "synthetic"))
+        self.assertEqual(told["first_step"], 1)
+        self.assertGreater(told["last_step"], 20)
+        chosen = json.loads(run("why", "--json", "--job", told["job_id"][:6], *self.folders).stdout)
+        self.assertEqual((chosen["job_id"], chosen["first_step"], chosen["other_jobs"]), (told["job_id"], 1, []))
+        for command in (["why"], ["report", "-o", path]):
+            refused = run(*command, "--job", "0" * 64, *self.folders)
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"the journals tell of synthetic {told['job_id'][:8]}", refused.stderr)
+
     def page(self):
         path = os.path.join(self.flock.folder, "run.html")
         told = run("report", *self.folders, "-o", path)

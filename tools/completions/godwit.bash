@@ -297,7 +297,8 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     report)
-        offered+=' --force --metrics= --output= -o --help --usage'
+        offered+=' --force --json -j --job= --metrics= --output= -o --help --usage'
+        kinds[--job]='any'
         kinds[--metrics]='file'
         kinds[--output]='file'
         kinds[-o]='file'
@@ -586,9 +587,10 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     why)
-        offered+=' --dir= -d --json -j --since= --help --usage'
+        offered+=' --dir= -d --job= --json -j --since= --help --usage'
         kinds[--dir]='dir'
         kinds[-d]='dir'
+        kinds[--job]='any'
         kinds[--since]='any'
         ;;
     esac

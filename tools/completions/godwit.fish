@@ -345,6 +345,8 @@ complete -c godwit -n '__godwit_is release' -l usage -d 'Print a short usage mes
 
 complete -c godwit -n '__godwit_is report' -a '(__fish_complete_directories)'
 complete -c godwit -n '__godwit_is report' -l force -d 'Replace a file that this command did not write'
+complete -c godwit -n '__godwit_is report' -s j -l json -d 'Print one JSON object about what was written: the page and its bytes, the job, and the first and the last step of which the journals tell'
+complete -c godwit -n '__godwit_is report' -l job -x -d 'Of several jobs that ran in the directories take the one whose id begins with HEX'
 complete -c godwit -n '__godwit_is report' -l metrics -r -F -d 'Draw the curves of a file that Nm godwit run --metrics wrote, instead of the series in the directories'
 complete -c godwit -n '__godwit_is report' -s o -l output -r -F -d 'The page to write'
 complete -c godwit -n '__godwit_is report' -s '?' -l help -d 'Print the options of the command, and exit'
@@ -642,6 +644,7 @@ complete -c godwit -n '__godwit_is wait' -l usage -d 'Print a short usage messag
 
 complete -c godwit -n '__godwit_is why' -a '(__fish_complete_directories)'
 complete -c godwit -n '__godwit_is why' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of a peer; give it several times for several peers of one job'
+complete -c godwit -n '__godwit_is why' -l job -x -d 'Of several jobs that ran in the directories, one beside another by --fresh or one behind another by --continue, take the one whose id begins with HEX'
 complete -c godwit -n '__godwit_is why' -s j -l json -d 'Print one JSON object'
 complete -c godwit -n '__godwit_is why' -l since -x -d 'Leave out what was over that long before now: 90s, 30m, 2h, 3d'
 complete -c godwit -n '__godwit_is why' -s '?' -l help -d 'Print the options of the command, and exit'

@@ -91,7 +91,7 @@ static inline void made_read(int nodes, gw_why_record *record) {
     const char *dirs[MADE_PEERS];
     gw_err err;
     for (int node = 1; node <= nodes; node++) dirs[node - 1] = made_dir(node);
-    cr_assert(gw_why_read(dirs, nodes, record, &err), "%s", err.text);
+    cr_assert(gw_why_read(dirs, nodes, NULL, record, &err), "%s", err.text);
 }
 
 #endif

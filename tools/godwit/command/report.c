@@ -2,6 +2,7 @@
 #include "tools/godwit/report/report.h"
 #include "core/os/output.h"
 #include "tools/godwit/command/commands.h"
+#include "tools/godwit/text/json.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/godwit/weights/checkpoint.h"
 #include "tools/godwit/why/findings.h"
@@ -12,18 +13,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_METRICS = 256, KEY_FORCE };
+enum { KEY_METRICS = 256, KEY_FORCE, KEY_JOB };
 
 typedef struct arguments {
     const char *dirs[GW_WHY_JOURNALS];
     int count;
     const char *output, *metrics;
-    bool force;
+    const char *job; /* digits; NULL: the job that was started last */
+    bool force, json;
 } arguments;
 
 static const struct argp_option report_options[] = {
     {"output", 'o', "FILE", 0, "The page to write (run.html)", 0},
     {"metrics", KEY_METRICS, "FILE", 0, "Draw the curves of a file of 'godwit run --metrics' instead", 0},
+    {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was started last)", 0},
+    {"json", 'j', 0, 0, "Print what was written as one JSON object", 0},
     {"force", KEY_FORCE, 0, 0, "Replace a file that this command did not write", 0},
     {0},
 };
@@ -43,6 +47,12 @@ static error_t parse_report(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_METRICS:
         a->metrics = arg;
+        return 0;
+    case KEY_JOB:
+        a->job = gw_checkpoint_job_of_option(state, arg);
+        return 0;
+    case 'j':
+        a->json = true;
         return 0;
     case KEY_FORCE:
         a->force = true;
@@ -74,6 +84,20 @@ static bool write_page(const char *path, const char *page, size_t length, gw_err
            gw_output_end(&output, gw_output_write(&output, page, length, err), err);
 }
 
+/* What a program wants to know of the page. */
+static json_t *describe(const gw_why_record *record, const char *output, size_t length) {
+    json_t *root = json_object();
+    gw_json_text(root, "page", output);
+    gw_json_count(root, "bytes", length);
+    gw_json_text(root, "job", record->job.name);
+    gw_json_text(root, "job_id", record->job.id);
+    gw_json_count(root, "first_step", record->first_step);
+    gw_json_count(root, "last_step", record->last_step);
+    gw_json_real(root, "from", record->first);
+    gw_json_real(root, "to", record->last);
+    return root;
+}
+
 static bool report(arguments *a, gw_err *err) {
     char(*paths)[GW_PATH_BYTES] = calloc((size_t)a->count, sizeof *paths);
     gw_why_record record = {0};
@@ -87,11 +111,14 @@ static bool report(arguments *a, gw_err *err) {
         good = gw_checkpoint_dir_find(a->dirs[i], NULL, paths[i], err);
         a->dirs[i] = paths[i];
     }
-    good = good && gw_why_read(a->dirs, a->count, &record, err);
+    good = good && gw_why_read(a->dirs, a->count, a->job, &record, err);
     if (good) gw_why_find(&record, &findings);
     const gw_report_sources sources = {.record = &record, .findings = &findings, .metrics = a->metrics};
     good = good && make_page(&sources, &page, &length, err) && write_page(output, page, length, err);
-    if (good) printf("%s: %zu kB\n", output, length / 1000 + 1);
+    if (good && a->json)
+        gw_json_print(describe(&record, output, length));
+    else if (good)
+        printf("%s: %zu kB\n", output, length / 1000 + 1);
     free(page);
     gw_findings_free(&findings);
     gw_why_free(&record);

@@ -13,18 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_SINCE = 256 };
+enum { KEY_SINCE = 256, KEY_JOB };
 
 typedef struct arguments {
     const char *dirs[GW_WHY_JOURNALS];
     int count;
-    double since_s; /* 0: all */
+    double since_s;  /* 0: all */
+    const char *job; /* digits; NULL: the job that was started last */
     bool json;
 } arguments;
 
 static const struct argp_option why_options[] = {
     {"dir", 'd', "DIR", 0,
      "The directory of a peer; give it several times for several peers of one job (" GW_DEFAULT_DIR ")", 0},
+    {"job", KEY_JOB, "HEX", 0, "Take the job whose id begins with HEX (the one that was started last)", 0},
     {"since", KEY_SINCE, "TIME", 0, "Leave out what was over before: 90s, 30m, 2h, 3d", 0},
     {"json", 'j', 0, 0, "Print one JSON object", 0},
     {0},
@@ -71,6 +73,9 @@ static error_t parse_why(int key, char *arg, struct argp_state *state) {
         if (!read_span(arg, &a->since_s))
             gw_argp_error(state, "--since: '%s' is not a time such as 90s, 30m, 2h or 3d", arg);
         return 0;
+    case KEY_JOB:
+        a->job = gw_checkpoint_job_of_option(state, arg);
+        return 0;
     case 'j':
         a->json = true;
         return 0;
@@ -96,7 +101,7 @@ static bool why(arguments *a, gw_err *err) {
     gw_findings findings = {0};
     double since = a->since_s > 0 ? gw_wall_s() - a->since_s : 0;
     bool good = paths != NULL || gw_fail(err, GW_E_NOMEM, "memory runs out");
-    good = good && find_dirs(a, paths, err) && gw_why_read(a->dirs, a->count, &record, err);
+    good = good && find_dirs(a, paths, err) && gw_why_read(a->dirs, a->count, a->job, &record, err);
     if (good) {
         gw_why_find(&record, &findings);
         gw_findings_since(&findings, since);

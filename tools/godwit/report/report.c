@@ -52,16 +52,41 @@ static void keep(json_t **kept, json_t *event) {
     *kept = json_incref(event);
 }
 
+/* A journal that is read. A start that is turned away does not take the place of the one before it. */
+typedef struct ends {
+    gw_report_peer *peer;
+    const char *job; /* of the report: starts of others do not count; "": it is not known */
+    json_t *start;   /* the last one, before it takes part; NULL: there is none such */
+    bool left_out;   /* the last start was of another job */
+} ends;
+
+static void take_part(ends *e) {
+    if (e->start == NULL) return;
+    keep(&e->peer->start, e->start);
+    keep(&e->peer->done, NULL);
+    keep(&e->start, NULL);
+}
+
 static bool take_event(void *context, const char *line, size_t length, json_t *event) {
     (void)line;
     (void)length;
-    gw_report_peer *peer = context;
+    ends *e = context;
     if (gw_journal_is(event, "start")) {
-        keep(&peer->start, event);
-        keep(&peer->done, NULL);
+        const char *job = gw_journal_text(event, "job_id");
+        e->left_out = e->job[0] != '\0' && (job == NULL || strcmp(job, e->job) != 0);
+        keep(&e->start, e->left_out ? NULL : event);
     }
+    if (gw_journal_is(event, "view")) take_part(e);
     const char *outcome = gw_journal_is(event, "done") ? gw_journal_text(event, "outcome") : NULL;
-    if (outcome != NULL && strcmp(outcome, "again") != 0) keep(&peer->done, event);
+    if (outcome == NULL || strcmp(outcome, "again") == 0 || e->left_out) return true;
+    bool turned_away =
+        e->start != NULL && (strcmp(outcome, "refused") == 0 || strcmp(outcome, "denied") == 0);
+    if (turned_away && e->peer->start != NULL) {
+        keep(&e->start, NULL);
+        return true;
+    }
+    take_part(e);
+    keep(&e->peer->done, event);
     return true;
 }
 
@@ -101,7 +126,9 @@ gw_report_peer *gw_report_peers(const gw_why_record *record) {
     gw_err ignored; /* each journal was read before */
     for (int i = 0; peers != NULL && i < record->journal_count; i++) {
         const char *dir = record->journals[i].dir;
-        gw_journal_read(dir, take_event, &peers[i], NULL, &ignored);
+        ends e = {.peer = &peers[i], .job = record->job.id};
+        gw_journal_read(dir, take_event, &e, NULL, &ignored);
+        take_part(&e);
         const char *job = peers[i].start != NULL ? gw_journal_text(peers[i].start, "job_id") : NULL;
         peers[i].has_job = job != NULL && read_hash(job, &peers[i].job);
         if (peers[i].has_job) read_energy(dir, &peers[i]);
@@ -142,6 +169,7 @@ static void put_summary(const gw_report_sources *sources, FILE *out) {
     gw_why_sums sums;
     gw_why_sum(sources->record, sources->findings, &sums);
     put_paragraph(out, gw_why_head(sources->record));
+    if (sources->record->other_count > 0) put_paragraph(out, gw_why_others(sources->record));
     put_paragraph(out, gw_why_total(&sums));
     put_paragraph(out, gw_why_counts(&sums));
 }

@@ -2,7 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/utf8.h"
-#include "tools/godwit/journal/read.h"
+#include "tools/godwit/why/jobs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -111,10 +111,14 @@ typedef struct reading {
     double set_by; /* by how much its clock is ahead of what it was at first */
     struct {
         bool open; /* a start has been read, and not how it ended */
-        char job[GW_WHY_JOB], name[GW_WHY_NAME];
-    } before;    /* what the journal and its peer were called before the start that was read last */
-    bool memory; /* it was enough */
-    bool many;   /* there are more events than the record may have */
+        char name[GW_WHY_NAME];
+    } before; /* what the peer was called before the start that was read last */
+    gw_why_jobs *jobs;
+    int chosen;    /* the job that is read of */
+    size_t lives;  /* of the journal, as far as it was read, those of other jobs as well */
+    bool left_out; /* the life that is read is of another job */
+    bool memory;   /* it was enough */
+    bool many;     /* there are more events than the record may have */
 } reading;
 
 static bool grow(void **list, size_t *capacity, size_t count, size_t size) {
@@ -137,14 +141,11 @@ static void take_start(gw_why_event *to, const json_t *event, reading *r) {
     gw_why_journal *journal = &r->record->journals[r->journal];
     int peer = peer_of(r->record, gw_journal_text(event, "peer"));
     r->before.open = true;
-    memcpy(r->before.job, journal->job, sizeof r->before.job);
     snprintf(r->before.name, sizeof r->before.name, "%s",
              peer != GW_WHY_NONE ? r->record->peers[peer].name : "");
     take_name(r->record, peer, event, "peer_name");
     to->text = keep_text(r->record, gw_journal_text(event, "job"));
     to->number = count_of(event, "boot");
-    const char *job = gw_journal_text(event, "job_id");
-    if (job != NULL) copy_text(job, journal->job, sizeof journal->job);
     if (peer == GW_WHY_NONE) return;
     journal->peer = to->peer = peer;
     if (r->record->peers[peer].journal == GW_WHY_NONE) r->record->peers[peer].journal = r->journal;
@@ -212,12 +213,9 @@ static void take_log(gw_why_event *to, const json_t *event, reading *r) {
     take_text(to, event, r);
 }
 
-/* Takes back what a start that was turned away has claimed: a mistyped command, refused because the
- * directory holds another job or denied by the other peers, says neither which job the journal is of nor
- * what its peer is called. */
+/* Takes back what a start that was turned away has claimed: a mistyped command does not say what the peer is called. */
 static void take_back(reading *r) {
     gw_why_journal *journal = &r->record->journals[r->journal];
-    memcpy(journal->job, r->before.job, sizeof journal->job);
     if (journal->peer != GW_WHY_NONE && r->before.name[0] != '\0')
         memcpy(r->record->peers[journal->peer].name, r->before.name, GW_WHY_NAME);
 }
@@ -338,18 +336,22 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* The lives. */
 
-static bool begin_life(reading *r, const gw_why_event *event) {
+/* What the begin of the next life says of how the last one ended. */
+static void end_life(reading *r, const gw_why_event *event) {
     gw_why_record *record = r->record;
     gw_why_life *last = record->life_count > 0 ? &record->lives[record->life_count - 1] : NULL;
+    if (last == NULL || last->journal != r->journal || last->next != 0) return;
+    last->next = event->time;
+    bool known = last->end[0] != '\0' && strcmp(last->end, "crashed") != 0;
+    if (event->word[0] == '\0' || known) return;
+    memcpy(last->end, event->word, sizeof last->end);
+    last->text = event->text;
+}
+
+static bool begin_life(reading *r, const gw_why_event *event) {
+    gw_why_record *record = r->record;
     if (record->life_count == GW_WHY_LIVES) return true;
-    if (last != NULL && last->journal == r->journal) {
-        last->next = event->time;
-        bool known = last->end[0] != '\0' && strcmp(last->end, "crashed") != 0;
-        if (event->word[0] != '\0' && !known) {
-            memcpy(last->end, event->word, sizeof last->end);
-            last->text = event->text;
-        }
-    }
+    end_life(r, event);
     void *lives = record->lives;
     bool grown = grow(&lives, &r->life_capacity, record->life_count, sizeof *record->lives);
     record->lives = lives;
@@ -393,6 +395,21 @@ static bool live(reading *r, const gw_why_event *event) {
     return true;
 }
 
+/* Whether a line is of a life that is left out. The first one of such a life says how the one before it ended. */
+static bool leave_out(reading *r, const json_t *object) {
+    if (gw_why_begins_life(object, r->lives == 0)) {
+        bool before = r->left_out || r->lives == 0;
+        r->left_out = !gw_why_jobs_has(r->jobs, r->journal, r->lives++, r->chosen);
+        if (r->left_out && !before) {
+            gw_why_event event = {.time = real_of(object, "time") - r->set_by};
+            take_life(&event, object, r);
+            r->memory = event.text != NULL;
+            if (r->memory) end_life(r, &event);
+        }
+    }
+    return r->left_out;
+}
+
 /* Notes the event in the record. An event of another kind counts by its time alone. */
 static bool take_line(void *context, const char *line, size_t length, json_t *object) {
     (void)line;
@@ -400,6 +417,7 @@ static bool take_line(void *context, const char *line, size_t length, json_t *ob
     reading *r = context;
     gw_why_record *record = r->record;
     gw_why_journal *journal = &record->journals[r->journal];
+    if (leave_out(r, object)) return r->memory;
     double time = real_of(object, "time");
     size_t k = 0;
     while (k < KINDS && !gw_journal_is(object, kinds[k].name)) k++;
@@ -422,8 +440,8 @@ static bool take_line(void *context, const char *line, size_t length, json_t *ob
     if (journal->first == 0) journal->first = event.time;
     if (event.time > journal->last) journal->last = event.time;
     if (event.step > record->last_step) record->last_step = event.step;
-    if (event.step > 0 && (record->first_step == 0 || event.step < record->first_step))
-        record->first_step = event.step;
+    uint64_t step = event.kind == GW_WHY_VIEW ? event.step + 1 : event.step;
+    if (step > 0 && (record->first_step == 0 || step < record->first_step)) record->first_step = step;
     if (event.kind == 0) return true;
     r->many = record->event_count == GW_WHY_EVENTS;
     if (r->many) return false;
@@ -475,17 +493,38 @@ static void order_peers(gw_why_record *record) {
     for (size_t i = 0; i < record->life_count; i++) record->lives[i].peer = of[record->lives[i].peer];
 }
 
-static bool same_job(const gw_why_record *record, gw_err *err) {
-    const gw_why_journal *first = NULL;
+/* Checks that each journal has a part of the job that is told of. */
+static bool same_job(const gw_why_record *record, const gw_why_jobs *jobs, int chosen, gw_err *err) {
+    const char *has = NULL, *lacks = NULL;
+    int other = GW_WHY_NONE;
     for (int i = 0; i < record->journal_count; i++) {
-        const gw_why_journal *one = &record->journals[i];
-        if (one->job[0] == '\0') continue;
-        if (first != NULL && strcmp(first->job, one->job) != 0)
-            return gw_fail(err, GW_E_INVALID,
-                           "%s and %s are of different jobs (%.8s and %.8s): give the directories of one job",
-                           first->dir, one->dir, first->job, one->job);
-        if (first == NULL) first = one;
+        const gw_why_job_lives *lives = &jobs->journals[i];
+        bool found = false;
+        for (size_t k = 0; k < lives->count && !found; k++) found = gw_why_jobs_has(jobs, i, k, chosen);
+        if (found || lives->count == 0) {
+            has = record->journals[i].dir;
+            continue;
+        }
+        lacks = record->journals[i].dir;
+        other = lives->jobs[lives->count - 1];
     }
+    return lacks == NULL ||
+           gw_fail(
+               err, GW_E_INVALID,
+               "%s and %s are of different jobs (%.8s and %.8s): give the directories of one job, or choose "
+               "one that all have by --job",
+               has, lacks, jobs->list[chosen].id, jobs->list[other].id);
+}
+
+/* Notes which job is told of, and which ones are not. */
+static bool take_jobs(gw_why_record *record, const gw_why_jobs *jobs, int chosen, gw_err *err) {
+    record->others = calloc((size_t)jobs->count + 1, sizeof *record->others);
+    if (record->others == NULL) return gw_fail(err, GW_E_NOMEM, "journals: memory runs out");
+    for (int i = 0; i < jobs->count; i++)
+        if (i == chosen)
+            record->job = jobs->list[i];
+        else if (jobs->list[i].starts > 0)
+            record->others[record->other_count++] = jobs->list[i];
     return true;
 }
 
@@ -495,13 +534,8 @@ static bool read_journal(gw_why_record *record, reading *r, gw_err *err) {
     r->count = 0;
     r->set_by = 0;
     r->before.open = false;
-    if (!gw_journal_read(journal->dir, take_line, r, &found, err)) {
-        if (err->code == GW_E_NOTFOUND)
-            return gw_fail(err, GW_E_NOTFOUND,
-                           "%s has no journal: give the directory of a peer (--dir of godwit run)",
-                           journal->dir);
-        return false;
-    }
+    r->lives = 0;
+    if (!gw_why_read_lines(journal->dir, take_line, r, &found, err)) return false;
     if (r->many)
         return gw_fail(err, GW_E_INVALID, "%s: there are more than %d events: give fewer directories",
                        journal->dir, GW_WHY_EVENTS);
@@ -513,18 +547,31 @@ static bool read_journal(gw_why_record *record, reading *r, gw_err *err) {
     return true;
 }
 
-bool gw_why_read(const char *const *dirs, int count, gw_why_record *record, gw_err *err) {
+static bool read_all(reading *r, const char *job, gw_err *err) {
+    gw_why_record *record = r->record;
+    gw_why_jobs *jobs = r->jobs;
+    for (int i = 0; i < record->journal_count; i++)
+        if (!gw_why_jobs_read(jobs, i, record->journals[i].dir, err)) return false;
+    if (!gw_why_jobs_choose(jobs, job, &r->chosen, err) || !take_jobs(record, jobs, r->chosen, err) ||
+        !same_job(record, jobs, r->chosen, err))
+        return false;
+    for (r->journal = 0; r->journal < record->journal_count; r->journal++)
+        if (!read_journal(record, r, err)) return false;
+    return true;
+}
+
+bool gw_why_read(const char *const *dirs, int count, const char *job, gw_why_record *record, gw_err *err) {
     *record = (gw_why_record){.journals = calloc((size_t)count + 1, sizeof *record->journals),
                               .peers = calloc(GW_WHY_PEERS, sizeof *record->peers)};
-    if (record->journals == NULL || record->peers == NULL)
-        return gw_fail(err, GW_E_NOMEM, "journals: memory runs out");
-    reading r = {.record = record, .memory = true};
-    for (int i = 0; i < count; i++) {
+    reading r = {.record = record, .jobs = calloc(1, sizeof *r.jobs), .memory = true};
+    bool good = (record->journals != NULL && record->peers != NULL && r.jobs != NULL) ||
+                gw_fail(err, GW_E_NOMEM, "journals: memory runs out");
+    for (int i = 0; good && i < count; i++)
         record->journals[i] = (gw_why_journal){.dir = dirs[i], .peer = GW_WHY_NONE};
-        record->journal_count = i + 1;
-        r.journal = i;
-        if (!read_journal(record, &r, err)) return false;
-    }
+    record->journal_count = good ? count : 0;
+    good = good && read_all(&r, job, err);
+    gw_why_jobs_free(r.jobs);
+    if (!good) return false;
     order_peers(record);
     if (record->event_count > 0) qsort(record->events, record->event_count, sizeof *record->events, by_time);
     for (int i = 0; i < count; i++) {
@@ -532,7 +579,7 @@ bool gw_why_read(const char *const *dirs, int count, gw_why_record *record, gw_e
         if (one->first != 0 && (record->first == 0 || one->first < record->first)) record->first = one->first;
         if (one->last > record->last) record->last = one->last;
     }
-    return same_job(record, err);
+    return true;
 }
 
 void gw_why_free(gw_why_record *record) {
@@ -544,6 +591,7 @@ void gw_why_free(gw_why_record *record) {
     free(record->peers);
     free(record->events);
     free(record->lives);
+    free(record->others);
     *record = (gw_why_record){0};
 }
 

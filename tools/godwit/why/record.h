@@ -21,6 +21,7 @@ enum {
     GW_WHY_TEXT = 300,       /* bytes of a text, with its final zero; longer ones are cut off */
     GW_WHY_ID = 33,          /* of a peer: 32 hexadecimal digits */
     GW_WHY_JOB = 65,         /* of a job: 64 hexadecimal digits */
+    GW_WHY_JOBS = 256,       /* the most jobs that are told apart */
     GW_WHY_WORD = 16,
     GW_WHY_NAME = 64,
     GW_WHY_NONE = -1, /* no peer */
@@ -97,10 +98,16 @@ typedef struct gw_why_life {
     bool took_part;            /* it was in a view */
 } gw_why_life;
 
+/* A job that ran in the directories. */
+typedef struct gw_why_job {
+    char id[GW_WHY_JOB], name[GW_WHY_NAME];
+    double last;     /* when it was last started there, in seconds since 1970 */
+    uint64_t starts; /* that were not turned away */
+} gw_why_job;
+
 typedef struct gw_why_journal {
-    const char *dir; /* borrowed from the caller */
-    int peer;        /* GW_WHY_NONE: not known */
-    char job[GW_WHY_JOB];
+    const char *dir;    /* borrowed from the caller */
+    int peer;           /* GW_WHY_NONE: not known */
     double first, last; /* times of its events; 0: it has none */
     uint64_t lines, damaged, bytes;
     size_t first_life, life_count; /* its lives in gw_why_record.lives */
@@ -115,16 +122,20 @@ typedef struct gw_why_record {
     size_t event_count;
     gw_why_life *lives; /* by journal, and by time in each */
     size_t life_count;
-    double first, last; /* times of all */
-    uint64_t first_step, last_step;
+    double first, last;             /* times of all */
+    uint64_t first_step, last_step; /* of which events tell; a view after N steps is of step N + 1 */
+    gw_why_job job;                 /* whose lives these are; its id is "" where no journal says */
+    gw_why_job *others;             /* jobs that ran there as well, and that are left out */
+    int other_count;
     void *arena; /* owns the texts */
 } gw_why_record;
 
-/* Reads the journals of these directories, which must outlive the record. Fails as gw_journal_read does,
- * naming the directory, with GW_E_INVALID where journals are of different jobs (a start that was refused
- * or denied does not count) or have too many events, and with GW_E_NOMEM. The caller frees the record,
- * after failure as well. */
-bool gw_why_read(const char *const *dirs, int count, gw_why_record *record, gw_err *err);
+/* Reads the journals of these directories, which must outlive the record: what they tell of the job whose id begins
+ * with the hexadecimal digits `job`; NULL: of the one that was started last (a start that was refused or denied does
+ * not count). Fails as gw_journal_read does, naming the directory, with GW_E_USAGE where there is no such job or
+ * several, with GW_E_INVALID where a journal is of other jobs alone or there are too many events, and with GW_E_NOMEM.
+ * The caller frees the record, after failure as well. */
+bool gw_why_read(const char *const *dirs, int count, const char *job, gw_why_record *record, gw_err *err);
 void gw_why_free(gw_why_record *record);
 
 /* The name of a peer for people: "node3", or where several have that name or none is known the first 8

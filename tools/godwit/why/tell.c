@@ -60,10 +60,7 @@ void gw_why_sum(const gw_why_record *record, const gw_findings *findings, gw_why
 /* Lines. */
 
 static const char *job_of(const gw_why_record *record) {
-    for (size_t i = record->event_count; i > 0; i--)
-        if (record->events[i - 1].kind == GW_WHY_START && record->events[i - 1].text[0] != '\0')
-            return record->events[i - 1].text;
-    return "unknown";
+    return record->job.name[0] != '\0' ? record->job.name : "unknown";
 }
 
 static char *format(const char *words, ...) __attribute__((format(printf, 1, 2)));
@@ -83,13 +80,32 @@ static bool same_day(double a, double b) {
 }
 
 char *gw_why_head(const gw_why_record *record) {
-    char from[GW_WHY_WHEN], to[GW_WHY_WHEN], span[GW_WHY_SPAN];
-    return format(
-        "Job %s: the journal%s of %d of %d known peer%s, from %s to %s (%s), up to step %" PRIu64 ".",
-        job_of(record), record->journal_count == 1 ? "" : "s", record->journal_count, record->peer_count,
-        record->peer_count == 1 ? "" : "s", gw_why_when(record->first, true, from),
-        gw_why_when(record->last, !same_day(record->first, record->last), to),
-        gw_why_span(record->last - record->first, span), record->last_step);
+    char from[GW_WHY_WHEN], to[GW_WHY_WHEN], span[GW_WHY_SPAN], steps[60];
+    if (record->last_step == 0)
+        snprintf(steps, sizeof steps, "no step yet");
+    else if (record->first_step == record->last_step)
+        snprintf(steps, sizeof steps, "step %" PRIu64, record->last_step);
+    else
+        snprintf(steps, sizeof steps, "steps %" PRIu64 " to %" PRIu64, record->first_step, record->last_step);
+    return format("Job %s (%.8s): the journal%s of %d of %d known peer%s, from %s to %s (%s), %s.",
+                  job_of(record), record->job.id[0] != '\0' ? record->job.id : "no id",
+                  record->journal_count == 1 ? "" : "s", record->journal_count, record->peer_count,
+                  record->peer_count == 1 ? "" : "s", gw_why_when(record->first, true, from),
+                  gw_why_when(record->last, !same_day(record->first, record->last), to),
+                  gw_why_span(record->last - record->first, span), steps);
+}
+
+char *gw_why_others(const gw_why_record *record) {
+    char when[GW_WHY_WHEN], list[300] = "";
+    for (int i = 0; i < record->other_count; i++) {
+        const gw_why_job *one = &record->others[i];
+        size_t length = strlen(list);
+        if (length < sizeof list - 1)
+            snprintf(list + length, sizeof list - length, "%s%.20s (--job %.8s, last started %s)",
+                     length > 0 ? ", " : "", one->name, one->id, gw_why_when(one->last, true, when));
+    }
+    return format("%s that ran there as well %s left out: %s.", record->other_count == 1 ? "A job" : "Jobs",
+                  record->other_count == 1 ? "is" : "are", list);
 }
 
 char *gw_why_total(const gw_why_sums *sums) {
@@ -239,6 +255,7 @@ void gw_why_print(const gw_why_record *record, const gw_findings *findings, doub
     char when[GW_WHY_WHEN];
     gw_why_sum(record, findings, &sums);
     print_line(out, gw_why_head(record));
+    if (record->other_count > 0) print_line(out, gw_why_others(record));
     print_line(out, gw_why_total(&sums));
     if (since > 0)
         print_line(out, format("What was over before %s is left out.", gw_why_when(since, true, when)));
@@ -296,9 +313,10 @@ static json_t *journal_object(const gw_why_record *record, const gw_why_journal 
 
 json_t *gw_why_json(const gw_why_record *record, const gw_findings *findings) {
     gw_why_sums sums;
-    json_t *root = json_object(), *journals = json_array(), *list = json_array();
+    json_t *root = json_object(), *journals = json_array(), *list = json_array(), *others = json_array();
     gw_why_sum(record, findings, &sums);
     gw_json_text(root, "job", job_of(record));
+    if (record->job.id[0] != '\0') gw_json_text(root, "job_id", record->job.id);
     gw_json_real(root, "from", record->first);
     gw_json_real(root, "to", record->last);
     gw_json_count(root, "first_step", record->first_step);
@@ -323,6 +341,9 @@ json_t *gw_why_json(const gw_why_record *record, const gw_findings *findings) {
         json_array_append_new(journals, journal_object(record, &record->journals[i]));
     for (size_t i = 0; i < findings->count; i++)
         json_array_append_new(list, finding_object(record, &findings->list[i]));
+    for (int i = 0; i < record->other_count; i++)
+        json_array_append_new(others, json_string(record->others[i].id));
+    json_object_set_new(root, "other_jobs", others);
     json_object_set_new(root, "journals", journals);
     json_object_set_new(root, "findings", list);
     return root;

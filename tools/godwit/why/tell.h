@@ -23,6 +23,8 @@ void gw_why_sum(const gw_why_record *record, const gw_findings *findings, gw_why
  * them. NULL: memory runs out. */
 char *gw_why_head(const gw_why_record *record);
 char *gw_why_total(const gw_why_sums *sums);
+/* The same about the jobs that are left out, of which there must be some. */
+char *gw_why_others(const gw_why_record *record);
 char *gw_why_counts(const gw_why_sums *sums);
 /* Writes what a finding cost: "no step for 1.3 s; 12 shards dealt again". It may be empty. */
 enum { GW_WHY_COST = 200 };
