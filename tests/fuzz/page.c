@@ -13,7 +13,7 @@ enum { HEAD_BYTES = 8 + 1 + 32 /* mark, version, job */ };
 
 /* The head of every file. */
 static const uint8_t *head(void) {
-    static uint8_t bytes[HEAD_BYTES] = "gwseries\1";
+    static uint8_t bytes[HEAD_BYTES] = "gwseries\2";
     memcpy(bytes + 9, job.bytes, sizeof job.bytes);
     return bytes;
 }
