@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -79,6 +80,19 @@ class Flock(unittest.TestCase):
         if check:
             self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}{done.stderr}{self.logs()}")
         return done
+
+    def door(self, name, request, more=b""):
+        """Sends a line and bytes to a member's door as they are. Returns its answer, None where it hangs up."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.settimeout(PATIENCE)
+            door.connect(self.path(name, "flock.sock"))
+            door.sendall(json.dumps(request).encode() + b"\n" + more)
+            with door.makefile("rb") as answers:
+                try:
+                    line = answers.readline()
+                except ConnectionResetError:
+                    line = b""
+        return json.loads(line) if line else None
 
     def nodes(self, name):
         done = self.ask("nodes", name, "--json", check=False)

@@ -2,9 +2,7 @@
 where the directory in which they were submitted is not."""
 
 import hashlib
-import json
 import os
-import socket
 import sys
 import unittest
 
@@ -108,19 +106,6 @@ class Files(flock_members.Flock):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn(said, done.stderr, path)
         self.assertEqual(self.jobs("a"), [])
-
-    def door(self, name, request, more=b""):
-        """Sends a line and bytes to a member's door as they are. Returns its answer, None where it hangs up."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
-            door.settimeout(flock_members.PATIENCE)
-            door.connect(self.path(name, "flock.sock"))
-            door.sendall(json.dumps(request).encode() + b"\n" + more)
-            with door.makefile("rb") as answers:
-                try:
-                    line = answers.readline()
-                except ConnectionResetError:
-                    line = b""
-        return json.loads(line) if line else None
 
     def put(self, name, *parts):
         chunks = [{"name": hashlib.blake2b(part, digest_size=32).hexdigest(), "bytes": len(part)} for part in parts]

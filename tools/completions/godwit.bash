@@ -303,6 +303,14 @@ _godwit_table() {
         kinds[--output]='file'
         kinds[-o]='file'
         ;;
+    results)
+        offered+=' --dir= -d --json --no-checkpoint --node= --output= -o --help --usage'
+        kinds[--dir]='dir'
+        kinds[-d]='dir'
+        kinds[--node]='any'
+        kinds[--output]='any'
+        kinds[-o]='any'
+        ;;
     retry)
         offered+=' --dir= -d --failed --json --wait --help --usage'
         kinds[--dir]='dir'
@@ -602,11 +610,11 @@ _godwit() {
     local -A kinds
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report retry run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report results retry run sim status stop submit tokenize top trace up wait why help --help --version' -- "$current")
         return
     fi
     if [ "$command" = help ]; then
-        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report retry run sim status stop submit tokenize top trace up wait why' -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report results retry run sim status stop submit tokenize top trace up wait why' -- "$current")
         return
     fi
     [ "$COMP_CWORD" -gt 2 ] && word=${COMP_WORDS[2]}

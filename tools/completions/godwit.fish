@@ -40,6 +40,7 @@ complete -c godwit -n '__godwit_at 1' -a prune -d 'remove the checkpoints of old
 complete -c godwit -n '__godwit_at 1' -a queue -d 'list the jobs of the flock'
 complete -c godwit -n '__godwit_at 1' -a release -d 'let jobs run that were held'
 complete -c godwit -n '__godwit_at 1' -a report -d 'write a page about a run'
+complete -c godwit -n '__godwit_at 1' -a results -d 'fetch what a job has left'
 complete -c godwit -n '__godwit_at 1' -a retry -d 'have jobs tried again that were not done'
 complete -c godwit -n '__godwit_at 1' -a run -d 'run one peer of a job'
 complete -c godwit -n '__godwit_at 1' -a sim -d 'run the protocol on a simulated cluster that fails'
@@ -53,7 +54,7 @@ complete -c godwit -n '__godwit_at 1' -a up -d 'run a member of a standing flock
 complete -c godwit -n '__godwit_at 1' -a wait -d 'wait until jobs are over'
 complete -c godwit -n '__godwit_at 1' -a why -d 'tell what went wrong in a run'
 complete -c godwit -n '__godwit_at 1' -a help -d 'show the options of a command'
-complete -c godwit -n '__godwit_at 2 help' -a 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report retry run sim status stop submit tokenize top trace up wait why'
+complete -c godwit -n '__godwit_at 2 help' -a 'audit bench cancel check devices down drain export force-view forget generate hold info inspect keygen launch logs map new-job nodes plot priority prune queue release report results retry run sim status stop submit tokenize top trace up wait why'
 complete -c godwit -n '__godwit_at 1' -s h -l help -d 'Print the list of commands, and exit'
 complete -c godwit -n '__godwit_at 1' -l version -d 'Print the version, and exit'
 
@@ -351,6 +352,14 @@ complete -c godwit -n '__godwit_is report' -l metrics -r -F -d 'Draw the curves 
 complete -c godwit -n '__godwit_is report' -s o -l output -r -F -d 'The page to write'
 complete -c godwit -n '__godwit_is report' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is report' -l usage -d 'Print a short usage message, and exit'
+
+complete -c godwit -n '__godwit_is results' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
+complete -c godwit -n '__godwit_is results' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is results' -l no-checkpoint -d 'Of a job of steps, leave its checkpoint out'
+complete -c godwit -n '__godwit_is results' -l node -x -d 'What is on this node (where the job has ended, or ran last)'
+complete -c godwit -n '__godwit_is results' -s o -l output -x -d 'A new or empty folder for the results (the job\'s name)'
+complete -c godwit -n '__godwit_is results' -s '?' -l help -d 'Print the options of the command, and exit'
+complete -c godwit -n '__godwit_is results' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is retry' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is retry' -l failed -d 'Of a sweep, try all jobs again that have failed, and no others'

@@ -50,6 +50,7 @@ static const struct {
     {"queue", (char[]){"godwit queue"}, gw_queue_main},
     {"info", (char[]){"godwit info"}, gw_info_main},
     {"logs", (char[]){"godwit logs"}, gw_logs_main},
+    {"results", (char[]){"godwit results"}, gw_results_main},
     {"wait", (char[]){"godwit wait"}, gw_wait_main},
     {"cancel", (char[]){"godwit cancel"}, gw_cancel_main},
     {"retry", (char[]){"godwit retry"}, gw_retry_main},
@@ -98,6 +99,7 @@ static void print_help(FILE *out) {
           "  godwit queue                 list its jobs, and why each waits\n"
           "  godwit info JOB              show all that is known of a job\n"
           "  godwit logs JOB              show what a job has written\n"
+          "  godwit results JOB           fetch its output, its files and its checkpoint\n"
           "  godwit wait JOB              wait until a job is over\n"
           "  godwit cancel JOB            end a job for good\n"
           "  godwit retry JOB             have a job tried again that was not done\n"

@@ -35,6 +35,7 @@ int gw_submit_main(int argc, char **argv);   /* hand a job to the flock */
 int gw_queue_main(int argc, char **argv);    /* list its jobs */
 int gw_info_main(int argc, char **argv);     /* show one of them */
 int gw_logs_main(int argc, char **argv);     /* show what a job has written */
+int gw_results_main(int argc, char **argv);  /* fetch what a job has left */
 int gw_wait_main(int argc, char **argv);     /* wait until jobs are over */
 int gw_cancel_main(int argc, char **argv);   /* end jobs for good */
 int gw_retry_main(int argc, char **argv);    /* have jobs tried again */

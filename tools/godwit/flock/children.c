@@ -28,7 +28,6 @@ enum {
 enum { LINE_BYTES = 4096, VARIABLES = 2 * GW_JOB_SPEC_WORDS };
 
 #define ACCOUNTED     "ended.json"
-#define KIND_NAME     "kind"
 #define LOOK_AGAIN_NS UINT64_C(200000000)
 
 /* A keeper that lives, or whose end is to be told. */
@@ -376,7 +375,7 @@ static bool run(gw_children *children, const char *folder, const char *id, const
     words argv = {.count = 0}, environment = {.count = 0};
     snprintf(kind, sizeof kind, "%d %u\n", (int)spec->kind, place->port);
     bool good = make_folder(folder, "work", work, err) && write_key(folder, spec, err) &&
-                write_text(folder, KIND_NAME, kind, err) &&
+                write_text(folder, GW_CHILD_KIND_NAME, kind, err) &&
                 put_command(&argv, spec, folder, id, place, err) &&
                 put_environment(&environment, spec, id, round, err);
     if (good) {
@@ -451,7 +450,7 @@ static void read_kind(const char *folder, gw_job_kind *kind, uint16_t *port) {
     gw_err err;
     int number = 0;
     unsigned port_number = 0;
-    FILE *file = gw_durable_path(path, &err, "%s/%s", folder, KIND_NAME) ? fopen(path, "re") : NULL;
+    FILE *file = gw_durable_path(path, &err, "%s/%s", folder, GW_CHILD_KIND_NAME) ? fopen(path, "re") : NULL;
     if (file != NULL) {
         if (fscanf(file, "%d %u", &number, &port_number) != 2) number = 0;
         fclose(file);

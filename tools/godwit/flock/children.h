@@ -16,6 +16,9 @@
 #include "net/loop/loop.h"
 #include "tools/godwit/flock/keeper.h"
 
+/* A file in the folder of a job, from the first start of a child here on. */
+#define GW_CHILD_KIND_NAME "kind"
+
 typedef struct gw_children gw_children;
 
 /* What a child's end means for its job. */

@@ -235,6 +235,8 @@ bool gw_member_stock_serve(gw_flock_member *m, const gw_reply *reply, const json
                            const void *bytes, size_t count);
 /* Under which chunks are pinned that are stored now: they stay for some sweeps. Any thread. */
 uint64_t gw_member_stock_tag(const gw_flock_member *m);
+/* Removes the folders of jobs that were forgotten, and files that no job needs any more. */
+void gw_member_stock_forget(gw_flock_member *m, const gw_job_record_id *ids, uint32_t count);
 /* This job, and those from whose checkpoints it goes on. Returns how many; `ids` has room for GW_MEMBER_LINE. */
 enum { GW_MEMBER_LINE = 8 };
 uint32_t gw_member_line_of(const gw_flock_member *m, const gw_job_record_id *id, gw_job_record_id *ids);
@@ -264,6 +266,9 @@ bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id
 void gw_member_entrust(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *peer, uint64_t step);
 /* Keeps the newest checkpoint of a job that the member has which asks for it, and answers when it is durable here. */
 void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
+/* Brings the newest checkpoint of a job here, from whichever members have it, and answers with its "step" and the folder
+ * "state" in which it is. */
+void gw_member_bring(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
 /* The member that is first, by a hash of it and the job, of the others that can keep something. False: there is none. */
 bool gw_member_first_other(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *peer);
 /* Ends the threads. Returns false where a disk does not answer. */
@@ -277,6 +282,7 @@ void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const g
                          uint64_t took_ns);
 
 /* view.c */
+bool gw_member_is_done(const gw_job_record *record);
 json_t *gw_member_jobs(const gw_flock_member *m);
 json_t *gw_member_nodes(const gw_flock_member *m);
 

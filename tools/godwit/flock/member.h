@@ -7,6 +7,8 @@
  *   {"do": "submit", "spec": {...}}            a job (submission.h); answered when two disks have it and its files, or
  *                                              when that takes too long
  *   {"do": "again", "job": ID, "nonce": ..., "key": ..., "counter": N, "when": MS}    a job that was not done, anew
+ *   {"do": "results" | "result", "job": ID, "node": ID, ...}    what the job has left on a node (stock.c)
+ *   {"do": "bring", "job": ID}                 its newest checkpoint, which comes into jobs/ of this member
  *   {"do": "jobs"}, {"do": "nodes"}            all of them
  *   {"do": "change", "job": ID, "cancel": true | "hold": BOOL | "priority": N}
  *   {"do": "log", "job": ID, "stream": "out" | "err", "offset": N [, "node": ID]}     a piece of a child's output

@@ -24,6 +24,7 @@ typedef enum purpose {
     HOLD,    /* this member is to hold files */
     ENTRUST, /* another member is to keep the newest checkpoint of a job that is here */
     KEEP,    /* this member is to keep the newest checkpoint of a job, which another one has */
+    BRING,   /* a command wants the newest checkpoint of a job */
 } purpose;
 
 struct gw_preparation {
@@ -146,11 +147,11 @@ static bool entrust(gw_preparation *p, gw_err *err) {
     return true;
 }
 
-static bool keep(gw_preparation *p, gw_transfer *t, gw_err *err) {
+static bool keep(gw_preparation *p, gw_transfer *t, bool alone, gw_err *err) {
     char state[GW_PATH_BYTES];
     return gw_durable_folder(gw_io_system(), p->folder, NULL, err) &&
            gw_durable_path(state, err, "%s/state", p->folder) &&
-           gw_transfer_checkpoint(t, &p->id, state, true, &p->step, err);
+           gw_transfer_checkpoint(t, &p->id, state, alone, &p->step, err);
 }
 
 static void finish(void *context);
@@ -179,7 +180,10 @@ static void run(void *context) {
         p->good = entrust(p, &p->err);
         break;
     case KEEP:
-        p->good = keep(p, &t, &p->err);
+        p->good = keep(p, &t, true, &p->err);
+        break;
+    case BRING:
+        p->good = keep(p, &t, false, &p->err);
         break;
     }
     if (!gw_loop_post(p->m->loop, finish, p, &err)) gw_log(GW_ERROR, "flock", "%s", err.text);
@@ -210,6 +214,12 @@ static void place_elsewhere(gw_flock_member *m, const gw_job_record_id *id, cons
         gw_log(GW_WARN, "flock", "%s", err.text);
 }
 
+static void put_state(json_t *object, const char *folder) {
+    char state[GW_PATH_BYTES];
+    gw_err err;
+    if (gw_durable_path(state, &err, "%s/state", folder)) gw_json_text(object, "state", state);
+}
+
 static void answer_held(const gw_preparation *p) {
     json_t *object = json_object();
     if (!p->good) {
@@ -218,6 +228,7 @@ static void answer_held(const gw_preparation *p) {
         return;
     }
     gw_json_count(object, "step", p->step);
+    if (p->purpose == BRING) put_state(object, p->folder);
     gw_member_answer(p->m, &p->reply, object, NULL, 0);
 }
 
@@ -247,6 +258,7 @@ static void finish(void *context) {
         break;
     case HOLD:
     case KEEP:
+    case BRING:
         answer_held(p);
         break;
     }
@@ -272,7 +284,7 @@ static uint64_t rank_of(const gw_peer_id *peer, const void *what) {
 static void choose_peers(gw_preparation *p) {
     const gw_flock_member *m = p->m;
     uint32_t count = gw_gossip_count(m->gossip);
-    const void *what = p->purpose == START ? p->id.bytes : p->files.bytes;
+    const void *what = p->purpose == START || p->purpose == BRING ? p->id.bytes : p->files.bytes;
     ranked *list = calloc(count + 1, sizeof *list);
     p->peers = calloc(count + 2, sizeof *p->peers);
     GW_ASSERT_MEMORY(list != NULL && p->peers != NULL);
@@ -436,6 +448,23 @@ void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_reco
         gw_member_refuse(m, reply, "the job is about to run here, or its checkpoint is on its way");
     else if (!begin_checkpoint(m, id, &like, &reply->peer, &err))
         gw_member_refuse(m, reply, err.text);
+}
+
+void gw_member_bring(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id) {
+    gw_preparation like = {.m = m, .purpose = BRING, .id = *id, .reply = *reply, .adopts = true};
+    gw_err err;
+    if (!gw_children_folder(m->children, id, like.folder, &err)) {
+        gw_member_refuse(m, reply, err.text);
+    } else if (gw_children_find(m->children, id) != NULL) { /* it is here, or will soon be */
+        json_t *object = json_object();
+        put_state(object, like.folder);
+        gw_member_answer(m, reply, object, NULL, 0);
+    } else if (gw_member_is_preparing(m, id)) {
+        gw_member_refuse(m, reply,
+                         "the job is about to start here, or its checkpoint is on its way: try again");
+    } else if (begin(m, &like, &err) == NULL) {
+        gw_member_refuse(m, reply, err.text);
+    }
 }
 
 /* The member that is first, by a hash of it and the job, of the others that can keep something. */

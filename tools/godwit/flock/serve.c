@@ -237,12 +237,6 @@ static void submit(gw_flock_member *m, const gw_reply *reply, const json_t *requ
     gw_job_record_free(&record);
 }
 
-static bool is_done(const gw_job_record *record) {
-    for (uint32_t i = 0; i < record->end_count; i++)
-        if (record->ends[i].kind == GW_JOB_END_DONE) return true;
-    return false;
-}
-
 /* Takes a job anew that is over and was not done. */
 static void again(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     gw_job_record_id id;
@@ -257,7 +251,7 @@ static void again(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         gw_member_refuse(m, reply, "the job is not over: there is nothing to try again yet");
         return;
     }
-    if (is_done(old)) {
+    if (gw_member_is_done(old)) {
         gw_member_refuse(m, reply, "the job is done: there is nothing to try again");
         return;
     }
@@ -446,17 +440,23 @@ static uint64_t over_since_ms(const gw_job_record *record) {
 
 static void forget(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     json_int_t before_s = json_integer_value(json_object_get(request, "before"));
-    uint64_t forgotten = 0;
+    uint32_t forgotten = 0;
+    gw_job_record_id *ids = calloc(gw_job_records_count(m->records) + 1, sizeof *ids);
+    GW_ASSERT_MEMORY(ids != NULL);
     for (uint32_t i = gw_job_records_count(m->records); i-- > 0 && before_s > 0;) {
         const gw_job_record *record = gw_job_records_at(m->records, i);
         gw_job_record_id id = record->id;
         if (!gw_job_record_is_over(record) || over_since_ms(record) >= (uint64_t)before_s * 1000 ||
-            gw_children_find(m->children, &id) != NULL)
+            gw_children_find(m->children, &id) != NULL || gw_member_is_preparing(m, &id))
             continue;
         gw_job_records_forget(m->records, &id);
-        forgotten++;
+        ids[forgotten++] = id;
     }
-    if (forgotten > 0) gw_record_store_rewrite(m->store);
+    if (forgotten > 0) {
+        gw_record_store_rewrite(m->store);
+        gw_member_stock_forget(m, ids, forgotten);
+    }
+    free(ids);
     json_t *object = json_object();
     gw_json_count(object, "forgotten", forgotten);
     gw_member_answer(m, reply, object, NULL, 0);
@@ -502,13 +502,36 @@ static void keep(gw_flock_member *m, const gw_reply *reply, const json_t *reques
         gw_member_refuse(m, reply, "there is no such job");
 }
 
+/* Whether a request of a command names a node: then that one has it, or has answered already that this cannot be. */
+static bool is_for_another(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    const char *what = json_string_value(json_object_get(request, "do"));
+    gw_peer_id node;
+    if (reply->call == NULL || (strcmp(what, "results") != 0 && strcmp(what, "result") != 0)) return false;
+    if (!find_node(m, request, &node)) {
+        gw_member_refuse(m, reply, "there is no such node");
+        return true;
+    }
+    if (gw_peer_id_equal(&node, &m->identity.id)) return false;
+    gw_member_pass_on(m, reply, &node, request);
+    return true;
+}
+
+/* Brings the newest checkpoint of a job here, for a command that takes it from this disk. */
+static void bring(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
+    gw_job_record_id id;
+    if (find_job(m, request, &id))
+        gw_member_bring(m, reply, &id);
+    else
+        gw_member_refuse(m, reply, "there is no such job");
+}
+
 static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *request, const void *bytes,
                   size_t count) {
     const char *what = json_string_value(json_object_get(request, "do"));
     bool own = reply->call != NULL;
     if (what == NULL)
         gw_member_refuse(m, reply, "a request has a text \"do\"");
-    else if (gw_member_stock_serve(m, reply, request, bytes, count))
+    else if (is_for_another(m, reply, request) || gw_member_stock_serve(m, reply, request, bytes, count))
         return;
     else if (!own && strcmp(what, "hold") == 0)
         hold(m, reply, request);
@@ -528,6 +551,8 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         gw_member_answer(m, reply, with_list("nodes", gw_member_nodes(m)), NULL, 0);
     else if (own && strcmp(what, "submit") == 0)
         submit(m, reply, request);
+    else if (own && strcmp(what, "bring") == 0)
+        bring(m, reply, request);
     else if (own && strcmp(what, "again") == 0)
         again(m, reply, request);
     else if (own && strcmp(what, "change") == 0)

@@ -5,19 +5,26 @@
  *                                                                first ones as are here and fit, and their "lengths"
  *   {"do": "checkpoints", "job": ID}                             the newest ones of a job that are here
  *   {"do": "manifest", "job": ID, "job_id": HEX32, "step": N, "root": HEX32}
+ *   {"do": "results", "job": ID}                                 what children of a job have left here, as files
+ *   {"do": "result", "job": ID, "path": PATH, "offset": N}       a piece of such a file
  */
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "tools/godwit/flock/beneath.h"
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/flock/submission.h"
 #include "tools/godwit/text/json.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { ERRANDS = 256, CHECKPOINTS = 16, MANIFEST_BYTES = 12 << 20, PINNED_SWEEPS = 2 };
+enum { ERRANDS = 256, CHECKPOINTS = 16, MANIFEST_BYTES = 12 << 20, PINNED_SWEEPS = 2, COPY_S = 3600 };
 
 #define SWEEP_NS      (600 * GW_SECOND_NS)
 #define WAIT_CLOSE_NS (5 * GW_SECOND_NS)
@@ -26,12 +33,14 @@ enum { ERRANDS = 256, CHECKPOINTS = 16, MANIFEST_BYTES = 12 << 20, PINNED_SWEEPS
 typedef struct errand {
     gw_flock_member *m;
     gw_reply reply;
+    int service;
     json_t *request;
     uint8_t *given;
     size_t given_count;
     gw_job_record_id line[GW_MEMBER_LINE];
     uint32_t line_count;
     char line_state[GW_MEMBER_LINE][GW_PATH_BYTES]; /* the directories of the peers of these jobs */
+    char folder[GW_KEEPER_FOLDER_TEXT];             /* of the first of these jobs */
     json_t *answer;
     uint8_t *bytes;
     size_t count;
@@ -179,10 +188,97 @@ static void read_manifest(errand *e) {
     refuse(e, "the manifest is too large to be sent");
 }
 
+/* Results: what children have written to their streams and in work/. */
+
+typedef struct listing {
+    json_t *list;
+    const char *prefix;
+    bool more; /* than are told */
+} listing;
+
+static bool list_file(void *context, const char *path, const struct stat *status) {
+    listing *l = context;
+    char whole[GW_JOB_PATH_BYTES + 1];
+    int length = snprintf(whole, sizeof whole, "%s%s", l->prefix, path);
+    if (json_array_size(l->list) == GW_JOB_FILES_MOST) {
+        l->more = true;
+        return false;
+    }
+    if (length > GW_JOB_PATH_BYTES || !gw_job_path_is_valid(whole)) return true;
+    json_t *one = json_object();
+    gw_json_text(one, "path", whole);
+    gw_json_count(one, "bytes", (uint64_t)status->st_size);
+    gw_json_flag(one, "executable", (status->st_mode & S_IXUSR) != 0);
+    json_array_append_new(l->list, one);
+    return true;
+}
+
+static void list_results(errand *e) {
+    static const char *const streams[] = {GW_KEEPER_OUT, GW_KEEPER_ERR};
+    listing l = {.list = json_array(), .prefix = ""};
+    struct stat status;
+    gw_err err;
+    int root = open(e->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; root >= 0 && i < sizeof streams / sizeof *streams; i++)
+        if (fstatat(root, streams[i], &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode))
+            list_file(&l, streams[i], &status);
+    int work = root >= 0 ? openat(root, "work", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    l.prefix = "work/";
+    if (work >= 0 && !gw_beneath_list(work, list_file, &l, &err) && !l.more) refuse(e, err.text);
+    if (work >= 0) close(work);
+    if (root >= 0) close(root);
+    gw_json_flag(e->answer, "more", l.more);
+    json_object_set_new(e->answer, "files", l.list);
+}
+
+static void read_result(errand *e) {
+    const char *path = json_string_value(json_object_get(e->request, "path"));
+    json_int_t offset = json_integer_value(json_object_get(e->request, "offset"));
+    struct stat status;
+    gw_err err = {GW_E_NOTFOUND, "the job has left nothing here"};
+    if (path == NULL || offset < 0 || !gw_job_path_is_valid(path) ||
+        (strcmp(path, GW_KEEPER_OUT) != 0 && strcmp(path, GW_KEEPER_ERR) != 0 &&
+         strncmp(path, "work/", 5) != 0)) {
+        refuse(e, "this is no result of a job");
+        return;
+    }
+    int root = open(e->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = root >= 0 ? gw_beneath_open(root, path, &status, &err) : -1;
+    e->bytes = malloc(GW_MEMBER_PIECE_BYTES);
+    GW_ASSERT_MEMORY(e->bytes != NULL);
+    ssize_t got = fd >= 0 ? pread(fd, e->bytes, GW_MEMBER_PIECE_BYTES, (off_t)offset) : -1;
+    if (fd >= 0 && got < 0) gw_fail_errno(&err, errno, "%s cannot be read", path);
+    if (got < 0)
+        refuse(e, err.text);
+    else
+        e->count = (size_t)got;
+    if (fd >= 0) close(fd);
+    if (root >= 0) close(root);
+}
+
 /* Errands. */
 
-static bool is_put(const json_t *request) {
-    return strcmp(json_string_value(json_object_get(request, "do")), "put") == 0;
+/* What the reader serves. */
+static const struct {
+    const char *what;
+    void (*serve)(errand *e);
+    bool from_commands_alone, of_a_job;
+} services[] = {
+    {"put", put, true, false},
+    {"chunks", serve_chunks, false, false},
+    {"checkpoints", list_checkpoints, false, true},
+    {"manifest", read_manifest, false, true},
+    {"results", list_results, false, true},
+    {"result", read_result, false, true},
+};
+enum { SERVICES = sizeof services / sizeof *services };
+
+static int service_of(const json_t *request, bool from_command) {
+    const char *what = json_string_value(json_object_get(request, "do"));
+    for (int i = 0; i < SERVICES; i++)
+        if (strcmp(services[i].what, what) == 0 && (from_command || !services[i].from_commands_alone))
+            return i;
+    return -1;
 }
 
 static void finish(void *context) {
@@ -197,17 +293,9 @@ static void finish(void *context) {
 
 static void run(void *context) {
     errand *e = context;
-    const char *what = json_string_value(json_object_get(e->request, "do"));
     gw_err err;
     e->answer = json_object();
-    if (is_put(e->request))
-        put(e);
-    else if (strcmp(what, "chunks") == 0)
-        serve_chunks(e);
-    else if (strcmp(what, "checkpoints") == 0)
-        list_checkpoints(e);
-    else
-        read_manifest(e);
+    services[e->service].serve(e);
     if (!gw_loop_post(e->m->loop, finish, e, &err)) gw_log(GW_ERROR, "flock", "%s", err.text);
 }
 
@@ -235,23 +323,20 @@ static bool find_folders(errand *e) {
     char folder[GW_KEEPER_FOLDER_TEXT];
     gw_job_record_id id;
     gw_err err;
-    if (job == NULL) return true;
+    if (job == NULL) return !services[e->service].of_a_job;
     if (!gw_submission_read_id(json_string_value(job), &id)) return false;
     e->line_count = gw_member_line_of(e->m, &id, e->line);
     for (uint32_t i = 0; i < e->line_count; i++)
         if (!gw_children_folder(e->m->children, &e->line[i], folder, &err) ||
             !gw_durable_path(e->line_state[i], &err, "%s/state", folder))
             return false;
-    return true;
+    return gw_children_folder(e->m->children, &id, e->folder, &err);
 }
 
 bool gw_member_stock_serve(gw_flock_member *m, const gw_reply *reply, const json_t *request,
                            const void *bytes, size_t count) {
-    const char *what = json_string_value(json_object_get(request, "do"));
-    bool writes = strcmp(what, "put") == 0 && reply->call != NULL;
-    if (!writes && strcmp(what, "chunks") != 0 && strcmp(what, "checkpoints") != 0 &&
-        strcmp(what, "manifest") != 0)
-        return false;
+    int service = service_of(request, reply->call != NULL);
+    if (service < 0) return false;
     if (m->errands == ERRANDS) {
         gw_member_refuse(m, reply, "too many requests wait for the disk of this node: try again");
         return true;
@@ -259,6 +344,7 @@ bool gw_member_stock_serve(gw_flock_member *m, const gw_reply *reply, const json
     errand *e = calloc(1, sizeof *e);
     GW_ASSERT_MEMORY(e != NULL);
     e->m = m;
+    e->service = service;
     e->reply = *reply;
     e->request = json_deep_copy(request);
     e->given = count > 0 ? malloc(count) : NULL;
@@ -285,6 +371,8 @@ uint64_t gw_member_stock_tag(const gw_flock_member *m) {
 
 typedef struct sweep {
     gw_flock_member *m;
+    gw_job_record_id *done; /* jobs of steps */
+    uint32_t done_count;
     gw_hash *lists;
     uint32_t list_count;
     gw_hash *needed;
@@ -314,8 +402,32 @@ static void need_list(sweep *s, const gw_hash *list, uint8_t *bytes) {
     gw_job_files_free(&files);
 }
 
+/* Removes the folder of a job. With `copies`, only where no child of it has ever run here, so that it holds a copy of
+ * another node's checkpoint alone, and is old. */
+static void remove_folder(int jobs, const gw_job_record_id *id, bool copies) {
+    char name[GW_JOB_RECORD_ID_TEXT], path[2 * GW_JOB_RECORD_ID_TEXT];
+    struct stat status;
+    gw_err err;
+    gw_hex(id->bytes, sizeof id->bytes, name);
+    if (fstatat(jobs, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+    snprintf(path, sizeof path, "%s/%s", name, GW_CHILD_KIND_NAME);
+    if (copies && (faccessat(jobs, path, F_OK, 0) == 0 || status.st_mtime + COPY_S > time(NULL))) return;
+    if (!gw_beneath_remove(jobs, name, &err)) gw_log(GW_WARN, "flock", "the folder of a job: %s", err.text);
+}
+
+static int open_jobs(const gw_flock_member *m) {
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    return gw_durable_path(path, &err, "%s/jobs", m->directory.path)
+               ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+               : -1;
+}
+
 static void run_sweep(void *context) {
     sweep *s = context;
+    int jobs = open_jobs(s->m);
+    for (uint32_t i = 0; i < s->done_count && jobs >= 0; i++) remove_folder(jobs, &s->done[i], true);
+    if (jobs >= 0) close(jobs);
     uint8_t *bytes = malloc(GW_CHUNK_BYTES);
     gw_store_swept swept;
     gw_err err;
@@ -327,6 +439,7 @@ static void run_sweep(void *context) {
     else if (swept.deleted > 0)
         gw_log(GW_INFO, "flock", "%u chunks of files that no job needs any more are removed", swept.deleted);
     free(bytes);
+    free(s->done);
     free(s->lists);
     free(s->needed);
     free(s);
@@ -342,19 +455,47 @@ static void begin_sweep(void *context) {
     GW_ASSERT_MEMORY(s != NULL);
     s->m = m;
     s->lists = calloc(count + 1, sizeof *s->lists);
-    GW_ASSERT_MEMORY(s->lists != NULL);
+    s->done = calloc(count + 1, sizeof *s->done);
+    GW_ASSERT_MEMORY(s->lists != NULL && s->done != NULL);
     for (uint32_t i = 0; i < count; i++) {
         const gw_job_record *record = gw_job_records_at(m->records, i);
         gw_job_spec spec;
         if (record->spec == NULL || !gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err))
             continue;
         if (!gw_hash_equal(&spec.files, &none)) s->lists[s->list_count++] = spec.files;
+        if (spec.kind == GW_JOB_RUN && gw_member_is_done(record) &&
+            gw_children_find(m->children, &record->id) == NULL && !gw_member_is_preparing(m, &record->id))
+            s->done[s->done_count++] = record->id;
         gw_job_spec_free(&spec);
     }
     s->number = atomic_fetch_add(&m->sweeps, 1) + 1;
     gw_helper_give(m->reader, run_sweep, s);
     if (!gw_timer_set(m->loop, &m->sweep_timer, gw_now_ns() + SWEEP_NS, begin_sweep, m, &err))
         gw_log(GW_ERROR, "flock", "%s", err.text);
+}
+
+typedef struct removal {
+    gw_flock_member *m;
+    uint32_t count;
+    gw_job_record_id ids[];
+} removal;
+
+static void run_removal(void *context) {
+    removal *r = context;
+    int jobs = open_jobs(r->m);
+    for (uint32_t i = 0; i < r->count && jobs >= 0; i++) remove_folder(jobs, &r->ids[i], false);
+    if (jobs >= 0) close(jobs);
+    free(r);
+}
+
+void gw_member_stock_forget(gw_flock_member *m, const gw_job_record_id *ids, uint32_t count) {
+    removal *r = calloc(1, sizeof *r + count * sizeof *ids);
+    GW_ASSERT_MEMORY(r != NULL);
+    r->m = m;
+    r->count = count;
+    memcpy(r->ids, ids, count * sizeof *ids);
+    gw_helper_give(m->reader, run_removal, r);
+    begin_sweep(m);
 }
 
 /* Opening and closing. */

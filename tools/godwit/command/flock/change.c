@@ -157,12 +157,13 @@ int gw_forget_main(int argc, char **argv) {
     static const struct argp_option options[] = {
         {"before", BEFORE, "DAY", 0, "Forget jobs that were over before this day, such as 2026-11-30", 0},
         {0}};
-    struct argp argp = {
-        .options = options,
-        .parser = parse,
-        .children = common,
-        .doc = "Drops what is left of jobs that are over, on this node. Run it on all nodes: one that still "
-               "knows a job tells the others of it again."};
+    struct argp argp = {.options = options,
+                        .parser = parse,
+                        .children = common,
+                        .doc =
+                            "Drops what is left of jobs that are over, on this node: records, outputs, files "
+                            "and checkpoints. "
+                            "Run it on all nodes: one that still knows a job tells the others of it again."};
     gw_flock_client client;
     gw_err err;
     gw_argp_parse(&argp, argc, argv, &c);

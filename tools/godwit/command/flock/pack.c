@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "tools/godwit/command/flock/imports.h"
+#include "tools/godwit/flock/beneath.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -91,39 +92,6 @@ static bool normalize(const gw_pack *pack, const char *path, char relative[GW_JO
     return true;
 }
 
-/* Opens what a path names, beneath the directory and through no link. Returns -1 on failure. */
-static int open_beneath(const gw_pack *pack, const char *path, struct stat *status, gw_err *err) {
-    char part[GW_JOB_PATH_BYTES + 1];
-    int fd = dup(pack->root), why = errno;
-    const char *rest = path[0] != '\0' ? path : ".";
-    bool good = fd >= 0;
-    while (good && *rest != '\0') {
-        size_t length = strcspn(rest, "/");
-        memcpy(part, rest, length);
-        part[length] = '\0';
-        rest += length + (rest[length] == '/');
-        good = fstatat(fd, part, status, AT_SYMLINK_NOFOLLOW) == 0;
-        why = errno;
-        if (good && !S_ISREG(status->st_mode) && !S_ISDIR(status->st_mode)) {
-            close(fd);
-            gw_fail(err, GW_E_USAGE, "%s is %s: only files and folders travel", path,
-                    S_ISLNK(status->st_mode) ? "a link, or leads through one"
-                                             : "neither a file nor a folder");
-            return -1;
-        }
-        int next = good ? openat(fd, part, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
-        if (good) why = errno;
-        good = next >= 0;
-        close(fd);
-        fd = next;
-    }
-    good = good && fstat(fd, status) == 0;
-    if (good) return fd;
-    if (fd >= 0) close(fd);
-    gw_fail_named(err, why, "%s cannot be read", path[0] != '\0' ? path : ".");
-    return -1;
-}
-
 static const packed *find(const gw_pack *pack, const char *path) {
     for (uint32_t i = 0; i < pack->count; i++)
         if (strcmp(pack->list[i].path, path) == 0) return &pack->list[i];
@@ -205,7 +173,7 @@ static bool add_folder(gw_pack *pack, const char *path, int fd, gw_err *err) {
 static bool add(gw_pack *pack, const char *path, gw_err *err) {
     struct stat status;
     if (find(pack, path) != NULL) return true;
-    int fd = open_beneath(pack, path, &status, err);
+    int fd = gw_beneath_open(pack->root, path, &status, err);
     if (fd < 0) return false;
     if (S_ISDIR(status.st_mode)) return add_folder(pack, path, fd, err);
     bool good = read_file(pack, path, fd, &status, err);
