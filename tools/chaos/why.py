@@ -49,10 +49,10 @@ FITS = {
     "delay": ({"network", "cut", "slow"}, {"view"}),
     "slow link": ({"network", "cut", "slow"}, {"view"}),
     "drop": ({"network", "cut", "slow"}, {"view"}),
-    "full disk": ({"disk"}, {"death"}),
+    "full disk": ({"disk"}, {"death", "refused"}),
     "corrupt chunk": ({"corruption"}, set()),
-    "descriptors": ({"limit", "death"}, {"view", "network", "disk"}),
-    "memory": ({"limit", "death"}, {"view", "network", "worker", "disk"}),
+    "descriptors": ({"limit", "death", "refused"}, {"view", "network", "disk"}),
+    "memory": ({"limit", "death", "refused"}, {"view", "network", "worker", "disk"}),
     "clock step": ({"clock"}, set()),
 }
 SHORT_S = {"stop and continue": 1.2, "no processor": 3, "cut": 0.8}
