@@ -133,7 +133,27 @@ class Top(unittest.TestCase):
         self.peer.terminate()
         self.peer.stdout.read()
         self.peer.wait(60)
-        terminal.wait_for("! no peer runs")
+        terminal.wait_for(r"! this peer has left at step \d+; the o")  # 45 columns
+        terminal.press("q")
+        terminal.wait_for("ended with 0")
+
+    def test_the_end_of_the_job_is_told_and_no_trouble(self):
+        self.peer.kill()
+        self.peer.stdout.read()
+        self.peer.wait(60)
+        peer = subprocess.Popen(
+            [GODWIT, "run", "synthetic", "--steps", "40", "--shards", "4", "--peers", "2", "--dir", self.dir, "--fresh"]
+            + ["--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(peer.kill)
+        port = next(json.loads(line)["port"] for line in peer.stdout if '"gossip"' in line)
+        terminal = Terminal(self.folder, f"{GODWIT} top --dir {self.dir}")
+        self.addCleanup(terminal.close)
+        terminal.wait_for("waiting for 2 peers")
+        other = [GODWIT, "run", "synthetic", "--steps", "40", "--shards", "4", "--peers", "2", "--dir", self.dir + "2"]
+        subprocess.run([*other, "--listen", "127.0.0.1:0", "--join", f"127.0.0.1:{port}"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        peer.stdout.read()
+        peer.wait(60)
+        terminal.wait_for(r"\n= the job is done: 40 steps\s*\n")
         terminal.press("q")
         terminal.wait_for("ended with 0")
 

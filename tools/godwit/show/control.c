@@ -275,8 +275,8 @@ static void fail_unanswered(const char *dir, int directory_fd, gw_err *err) {
                 "no peer runs in %s, and it holds no checkpoint: is it the --dir of a peer?", dir);
     else
         gw_fail(err, GW_E_NOTFOUND,
-                "no peer runs in %s. 'godwit inspect %s' shows the checkpoints there; the same 'godwit run' "
-                "resumes them",
+                "no peer runs in %s: the same 'godwit run' goes on from the checkpoints there, which 'godwit "
+                "inspect %s' shows",
                 dir, dir);
 }
 

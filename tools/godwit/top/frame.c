@@ -76,12 +76,18 @@ static void draw_head(const gw_top_frame *f, gw_canvas *canvas) {
     gw_style state = gw_top_flag(s, "healthy") ? GW_STYLE_GOOD : GW_STYLE_WARN;
     gw_json_report_text(json_object_get(s, "report"), report, sizeof report);
     gw_key_values_brief(report, brief, sizeof brief);
-    if (f->trouble != NULL)
+    if (f->ending != NULL)
+        snprintf(text, sizeof text, "%s %s", f->ended_well ? "=" : "!", f->ending);
+    else if (f->trouble != NULL)
         snprintf(text, sizeof text, "! %s", f->trouble);
     else
         snprintf(text, sizeof text, "%s %.400s%s%s", gw_top_flag(s, "healthy") ? "+" : "!",
                  gw_top_text(s, "phase"), brief[0] != '\0' ? "; " : "", brief);
-    gw_canvas_fit(canvas, 1, 0, cols, f->trouble != NULL ? GW_STYLE_BAD : state, text, f->ascii);
+    if (f->ending != NULL)
+        state = f->ended_well ? GW_STYLE_GOOD : GW_STYLE_WARN;
+    else if (f->trouble != NULL)
+        state = GW_STYLE_BAD;
+    gw_canvas_fit(canvas, 1, 0, cols, state, text, f->ascii);
     draw_steps(s, canvas);
 }
 

@@ -35,6 +35,8 @@ typedef struct gw_top_frame {
     const char *dir;
     const json_t *status, *peers, *series, *log, *events; /* whole answers */
     const char *trouble;                                  /* why there is no answer; NULL: there is one */
+    const char *ending; /* how the peer has ended, where that is why; NULL: it has not, or nobody knows */
+    bool ended_well;    /* as it was wanted to */
     gw_top_mode mode;
     gw_top_sort sort;
     int chosen; /* the line of the table, from 0 on */

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "tools/godwit/show/control.h"
+#include "tools/godwit/top/ending.h"
 #include "tools/godwit/top/frame.h"
 
 #include <inttypes.h>
@@ -20,7 +21,8 @@ enum { KEY_ESCAPE = 27, CTRL_C = 3, CTRL_L = 12, POINTS = 1000, LINES_KEPT = 500
 /* The answers of the peer. */
 typedef struct answers {
     json_t *status, *peers, *series, *log, *events;
-    char trouble[sizeof((gw_err *)NULL)->text];
+    char trouble[sizeof((gw_err *)NULL)->text], ending[400];
+    bool ended_well;
 } answers;
 
 /* How the peer is asked. */
@@ -75,6 +77,8 @@ static void lend(gw_top_frame *frame, const answers *a) {
     frame->log = a->log;
     frame->events = a->events;
     frame->trouble = a->trouble[0] != '\0' ? a->trouble : NULL;
+    frame->ending = a->ending[0] != '\0' ? a->ending : NULL;
+    frame->ended_well = a->ended_well;
 }
 
 /* Whether the terminal shows other characters than those of ASCII. */
@@ -276,6 +280,12 @@ static bool goes_on_while_waiting(void *context, uint32_t waited_ms) {
     return v->goes_on && !asked_to_end;
 }
 
+/* Looks for how the peer has ended, where it does not answer. */
+static void note_ending(answers *a, const char *dir, bool answered) {
+    a->ending[0] = '\0';
+    if (!answered) gw_top_ending(dir, a->ending, sizeof a->ending, &a->ended_well);
+}
+
 bool gw_screen_run(const char *dir, int every_ms, gw_err *err) {
     view v = {.frame = {.dir = dir}, .goes_on = true};
     const gw_control_wait wait = {.waits = goes_on_while_waiting, .context = &v};
@@ -297,8 +307,9 @@ bool gw_screen_run(const char *dir, int every_ms, gw_err *err) {
         gw_err why = {.text = ""};
         v.again = false;
         v.waited_s = 0;
-        renew_all(&v.answers, &from, &v.frame, &why);
+        bool answered = renew_all(&v.answers, &from, &v.frame, &why);
         snprintf(v.answers.trouble, sizeof v.answers.trouble, "%s", why.text);
+        note_ending(&v.answers, dir, answered);
         asked_ns = gw_now_ns();
     }
     endwin();
