@@ -277,7 +277,8 @@ coverage() {
     return $bad
 }
 
-# Runs new seeds for the given time: four fifths of it at full speed, the rest in a build that counts branches.
+# Runs new seeds for the given time, a fifth of it those of a standing flock: four fifths at full speed, the rest in a build
+# that counts branches.
 sim() {
     local minutes=10 seed=$(($(date +%s) * 1000)) counted bad=0
     while [ $# -gt 0 ]; do
@@ -296,10 +297,15 @@ sim() {
         # It is optimized across files: a seed takes a fifth less time, but every program's link takes half a minute.
         build build-sim godwit -DCMAKE_BUILD_TYPE=Release -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=ON -DGODWIT_TESTS=OFF \
             -DGODWIT_CUDA=OFF
-        build-sim/godwit sim --minutes $((minutes - counted)) --seed "$seed" || bad=1
+        local flock=$(((minutes - counted + 3) / 4))
+        build-sim/godwit sim --flock --minutes "$flock" --seed "$seed" || bad=1
+        if [ "$minutes" -gt $((counted + flock)) ]; then
+            build-sim/godwit sim --minutes $((minutes - counted - flock)) --seed "$seed" || bad=1
+        fi
     fi
     say "== with branches counted"
     build-cov/godwit sim --minutes "$counted" --seed $((seed + 500000000)) || bad=1
+    build-cov/godwit sim --flock --seeds "$((seed + 500000000))..$((seed + 500000199))" || bad=1
     python3 tests/coverage.py build-cov
     return $bad
 }

@@ -60,7 +60,7 @@ struct gw_exchange {
     gw_peer_id *known;
     uint32_t known_count;
     bool expects_others, past_gate, forced;
-    uint64_t opened_ns, gate_ns, round_ns, random;
+    uint64_t opened_ns, gate_ns, round_ns, random, news;
     gw_claims own;
     member *members;
     uint32_t count, room;
@@ -317,6 +317,7 @@ static void look_at_gate(gw_exchange *x, uint64_t now_ns) {
     opened |= x->known_count > 0 && 2 * (agree + 1) > x->known_count + 1;
     opened |= x->known_count == 0 && (!x->expects_others || now_ns >= x->opened_ns + GW_EXCHANGE_ALONE_NS);
     if (!opened && now_ns >= x->opened_ns + x->gate_ns) opened = x->forced = true;
+    x->news += opened != x->past_gate;
     x->past_gate = opened;
 }
 
@@ -335,6 +336,7 @@ static void joined(gw_exchange *x, const gw_peer_id *from, const gw_job_record *
     x->sources[x->sources_at] = (source){record->id, digest, *from};
     x->sources_at = (x->sources_at + 1) % WAITING;
     if (result == GW_JOB_RECORDS_SAME) return;
+    x->news++;
     x->sink.record_changed(x->sink.context, &record->id);
     announce(x, &record->id, from);
 }
@@ -499,6 +501,7 @@ static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
     }
     gw_claims_free(&m->claims);
     m->claims = claims;
+    x->news++;
     gw_peer_id whose = claims.member;
     push_claims(x, &m->claims, from);
     x->sink.claims_changed(x->sink.context, &whose);
@@ -558,7 +561,9 @@ static void hear_durable(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
 
 static void hear_heard(gw_exchange *x, member *m, gw_reader *r) {
     uint64_t boot = gw_get_u64(r), number = gw_get_u64(r);
-    if (!r->failed && boot == x->own.boot && number > m->heard) m->heard = number;
+    if (r->failed || boot != x->own.boot || number <= m->heard) return;
+    m->heard = number;
+    x->news++;
 }
 
 bool gw_exchange_all_heard(const gw_exchange *x, const gw_peer_id *live, uint32_t count, uint64_t number) {
@@ -679,6 +684,10 @@ void gw_exchange_tick(gw_exchange *x, uint64_t now_ns) {
     if (now_ns < x->round_ns) return;
     x->round_ns = now_ns + (x->past_gate ? GW_EXCHANGE_ROUND_NS : HURRY_NS);
     if (choose(x, NULL, chosen, 1) == 1) send_root(x, &chosen[0]->id);
+}
+
+uint64_t gw_exchange_news(const gw_exchange *x) {
+    return x->news;
 }
 
 bool gw_exchange_is_past_gate(const gw_exchange *x) {

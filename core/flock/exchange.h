@@ -89,6 +89,8 @@ bool gw_exchange_all_heard(const gw_exchange *exchange, const gw_peer_id *live, 
 /* The record is durable here, in the state that has this digest. Sinks. */
 void gw_exchange_durable(gw_exchange *exchange, const gw_job_record_id *id, uint64_t digest);
 
+/* Rises with whatever a member's decisions depend on: a record, claims, who has heard of this member's, and the gate. */
+uint64_t gw_exchange_news(const gw_exchange *exchange);
 bool gw_exchange_is_past_gate(const gw_exchange *exchange);
 /* Whether the time alone has opened the gate. */
 bool gw_exchange_gate_is_forced(const gw_exchange *exchange);

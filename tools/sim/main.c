@@ -2,6 +2,7 @@
 #include "core/base/assert.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
+#include "tools/sim/flock/command.h"
 #include "tools/sim/gossip/measure.h"
 #include "tools/sim/model/forks.h"
 #include "tools/sim/run.h"
@@ -33,6 +34,10 @@ enum key {
     KEY_SHRINK,
     KEY_REPAIRS,
     KEY_PROCESSOR,
+    KEY_FLOCK,
+    KEY_MEMBERS,
+    KEY_SUBMISSIONS,
+    KEY_SPARE,
     KEY_TABLE, /* the first key of gw_sim_option_table */
 };
 
@@ -70,6 +75,19 @@ static const struct argp_option own_options[] = {
      GROUP_OTHER},
     {"repairs", KEY_REPAIRS, 0, 0, "run short schedules of only those faults that make repairs", GROUP_RUN},
     {"keep-going", KEY_KEEP_GOING, 0, 0, "do not stop at the first seed that fails", GROUP_OTHER},
+    {"flock", KEY_FLOCK, 0, 0,
+     "run the members of a standing flock (godwit up) and the jobs that are submitted to it. It uses --seed, "
+     "--seeds, "
+     "--minutes, --jobs, --keep-going, --trace and --shrink, and --members, --submissions and --spare",
+     GROUP_OTHER},
+    {"members", KEY_MEMBERS, "N", 0, "with --flock: so many members, 1 to 64 (default: drawn)", GROUP_OTHER},
+    {"submissions", KEY_SUBMISSIONS, "N", 0, "with --flock: so many jobs, 1 to 128 (default: drawn)",
+     GROUP_OTHER},
+    {"spare", KEY_SPARE, "WHAT,...", 0,
+     "with --flock: without kill, power, outage, cut, part, flap, fill, restore, lose, drain, calm, cancel, "
+     "hold, "
+     "priority, fail or mixed",
+     GROUP_OTHER},
     {"processor-time", KEY_PROCESSOR, "S", 0,
      "a seed that uses more processor time fails, such as one that loops for ever (default: 600)",
      GROUP_OTHER},
@@ -102,6 +120,8 @@ typedef struct arguments {
     uint32_t gossip;        /* peers of the measurement; 0 = no measurement */
     gw_forks_size forks;    /* size of the model check; no peers = no model check */
     gw_forks_without without;
+    bool of_flock; /* --flock */
+    sim_flock_options flock;
 } arguments;
 
 static uint32_t number(struct argp_state *state, const char *option, const char *text, uint32_t least,
@@ -220,6 +240,19 @@ static void check_run(struct argp_state *state, const arguments *a) {
                       o->core, o->peers);
 }
 
+/* Refuses options that --flock would ignore. */
+static void check_flock(struct argp_state *state, const arguments *a) {
+    static const char *const none[] = {NULL};
+    arguments others = *a;
+    others.of_runs = NULL;
+    refuse_others(state, &others, "--flock", none);
+    if (a->gossip != 0 || a->forks.peers != 0 || a->repairs || a->run.majority != GW_SIM_UNSET ||
+        a->run.fast != GW_SIM_UNSET || a->run.processor_s != 0)
+        gw_argp_error(state,
+                      "--flock cannot be combined with --gossip, --forks, --repairs, --quorum, --reduce "
+                      "or --processor-time");
+}
+
 static void check_together(struct argp_state *state, const arguments *a) {
     static const char *const of_gossip[] = {"slow",     "drop",    "duplicate",    "garble",
                                             "delay-us", "tail",    "partition-ms", "flap",
@@ -232,6 +265,9 @@ static void check_together(struct argp_state *state, const arguments *a) {
     if (a->forks.peers != 0 && a->gossip != 0)
         gw_argp_error(state, "--forks cannot be combined with --gossip");
     if (a->forks.peers != 0) refuse_others(state, a, "--forks", none);
+    if (a->of_flock) check_flock(state, a);
+    if (!a->of_flock && (a->flock.members != 0 || a->flock.jobs != 0 || a->flock.without != 0))
+        gw_argp_error(state, "--members, --submissions and --spare need --flock: give that too");
     if (a->gossip == 0) return;
     refuse_others(state, a, "--gossip", of_gossip);
     if (given_or(a->run.flap_permille, 0) != 0 && given_or(a->run.partition_ms, 0) == 0)
@@ -308,6 +344,19 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     case KEY_PROCESSOR:
         a->run.processor_s = number(state, "--processor-time", text, 1, 1000000);
         break;
+    case KEY_FLOCK:
+        a->of_flock = true;
+        break;
+    case KEY_MEMBERS:
+        a->flock.members = number(state, "--members", text, 1, SIM_FLOCK_MEMBERS);
+        break;
+    case KEY_SUBMISSIONS:
+        a->flock.jobs = number(state, "--submissions", text, 1, SIM_FLOCK_JOBS);
+        break;
+    case KEY_SPARE:
+        if (!sim_flock_read_spared(text, &a->flock.without))
+            gw_argp_error(state, "--spare: '%s' is not a list of what may happen: see --help", text);
+        break;
     case KEY_KEEP_GOING:
         a->keep_going = true;
         break;
@@ -360,16 +409,18 @@ static bool show_smallest(const arguments *a, uint64_t seed) {
 
 enum { STOPPED = 130 }; /* exit code after a request to stop */
 
+static uint32_t processes_of(const arguments *a) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return a->jobs != 0 ? a->jobs : cores > 0 ? (uint32_t)cores : 1;
+}
+
 static int run_swarm(const arguments *a) {
     enum { SHOWN = 3 };
     gw_sim_findings findings;
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     gw_sim_swarm swarm = {.options = a->run,
                           .repairs = a->repairs,
                           .first = a->first,
-                          .jobs = a->jobs != 0 ? a->jobs
-                                  : cores > 0  ? (uint32_t)cores
-                                               : 1,
+                          .jobs = processes_of(a),
                           .seconds = (uint64_t)a->minutes * 60};
     bool whole = gw_sim_swarm_run(&swarm, &findings);
     for (uint64_t i = 0; i < findings.kept && i < SHOWN && whole; i++) show_smallest(a, findings.failures[i]);
@@ -416,6 +467,18 @@ static int run_seeds(const arguments *a) {
     bool whole = !stop || seed > a->last;
     if (!whole) fprintf(stderr, "godwit sim: stopped before seed %" PRIu64 "\n", seed);
     return failed != 0 ? 1 : whole ? 0 : STOPPED;
+}
+
+static int run_flock(const arguments *a) {
+    sim_flock_request request = {.options = a->flock,
+                                 .last = a->last,
+                                 .minutes = a->minutes,
+                                 .jobs = processes_of(a),
+                                 .keep_going = a->keep_going,
+                                 .shrink = a->shrink};
+    request.options.seed = a->first;
+    request.options.trace = a->run.trace;
+    return sim_flock_run_seeds(&request);
 }
 
 static double share(uint32_t permille) {
@@ -478,6 +541,7 @@ int gw_sim_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &a);
     if (a.forks.peers != 0) return gw_forks_print(&a.forks, a.without) ? 0 : 1;
     if (a.gossip != 0) return measure_gossip(&a);
+    if (a.of_flock) return run_flock(&a);
     if (a.minutes != 0) return run_swarm(&a);
     if (a.shrink) return show_smallest(&a, a.first) ? 1 : 0;
     return run_seeds(&a);

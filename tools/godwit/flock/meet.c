@@ -176,14 +176,16 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
 static void link_message(void *context, const gw_peer_id *peer, const uint8_t *bytes, size_t count) {
     gw_flock_member *m = context;
     char name[GW_CLAIMS_NAME_TEXT];
+    uint64_t news;
     if (count < 1) return;
     switch (bytes[0]) {
     case GW_LINK_EXCHANGE:
+        news = gw_exchange_news(m->exchange);
         if (!gw_exchange_message(m->exchange, peer, bytes + 1, count - 1, gw_now_ns()))
             gw_log(GW_WARN, "flock", "%s sends what makes no sense to this build",
                    gw_member_name(m, peer, name));
         gw_member_follow_exchange(m);
-        gw_member_decide_soon(m);
+        if (gw_exchange_news(m->exchange) != news) gw_member_decide_soon(m);
         break;
     case GW_LINK_REQUEST:
         gw_member_hear_request(m, peer, bytes + 1, count - 1);
@@ -238,9 +240,9 @@ static void exchange_held(void *context, const gw_job_record_id *id, const gw_pe
 
 static void exchange_due(void *context) {
     gw_flock_member *m = context;
-    bool past = gw_exchange_is_past_gate(m->exchange);
+    uint64_t news = gw_exchange_news(m->exchange);
     gw_exchange_tick(m->exchange, gw_now_ns());
-    if (past != gw_exchange_is_past_gate(m->exchange)) gw_member_decide_soon(m);
+    if (gw_exchange_news(m->exchange) != news) gw_member_decide_soon(m);
     gw_member_follow_exchange(m);
 }
 

@@ -1,0 +1,229 @@
+/* Members exchange what they know of jobs, and each decides what it runs. */
+#include "tools/sim/flock/world.h"
+
+#include <criterion/criterion.h>
+
+/* Members of `cores` cores, which have met before and start now; nothing takes time but messages. */
+static sim_flock *open_members_of(uint32_t count, uint32_t cores, uint64_t leave_ns) {
+    sim_flock_config config = {.count = count,
+                               .message_least_ns = SIM_FLOCK_MS,
+                               .message_most_ns = SIM_FLOCK_MS,
+                               .leave_least_ns = leave_ns,
+                               .leave_most_ns = leave_ns,
+                               .gate_ns = GW_EXCHANGE_GATE_NS};
+    sim_flock *w = sim_flock_open(&config);
+    sim_flock_introduce(w);
+    for (uint32_t i = 0; i < count; i++) {
+        w->members[i].claims.has = (gw_allot_need){cores, 1000, 0};
+        sim_flock_start(w, i);
+    }
+    return w;
+}
+
+static sim_flock *open_members(uint32_t count, uint32_t cores) {
+    return open_members_of(count, cores, 0);
+}
+
+static void run(sim_flock *w, double seconds) {
+    sim_flock_run(w, (uint64_t)(seconds * 1e9));
+}
+
+static gw_job_record_id submit(sim_flock *w, uint32_t number, uint32_t least, uint32_t most, uint32_t cores,
+                               const gw_job_record_id *after) {
+    gw_job_spec spec = {.kind = most > 1 ? GW_JOB_RUN : GW_JOB_COMMAND,
+                        .name = "a",
+                        .need = {.cores = cores},
+                        .least = least,
+                        .most = most,
+                        .shares = 1,
+                        .after = after,
+                        .after_count = after != NULL};
+    return sim_flock_submit(w, number, &spec);
+}
+
+static bool runs(const sim_flock *w, uint32_t number, const gw_job_record_id *id) {
+    return sim_flock_child(w, number, id) != NULL;
+}
+
+static void end_machine(sim_flock *w, uint32_t number) {
+    sim_flock_kill(w, number, true);
+}
+
+/* Nobody knew more than this member before, so that all are past their gates as soon as a majority agrees. */
+Test(members, start_a_job_as_soon_as_all_have_heard_of_the_claim) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    for (uint32_t i = 0; i < 3; i++) cr_assert(gw_exchange_is_past_gate(w->members[i].exchange), "%u", i);
+    gw_job_record_id id = submit(w, 0, 1, 1, 2, NULL);
+    run(w, 0.05);
+    cr_expect(sim_flock_agree(w));
+    cr_expect_eq(sim_flock_running(w, &id), 1);
+    cr_expect_geq(w->members[0].held, 1); /* another disk has the submission */
+    for (uint32_t i = 0; i < 3; i++) {
+        cr_expect(gw_job_records_find(w->members[i].records, &id)->started);
+        if (runs(w, i, &id)) sim_flock_done(w, i, &id);
+    }
+    run(w, 0.05);
+    cr_expect(sim_flock_agree(w));
+    cr_expect_eq(sim_flock_running(w, &id), 0);
+    for (uint32_t i = 0; i < 3; i++) cr_expect_eq(w->members[i].claims.count, 0);
+    sim_flock_close(w);
+}
+
+Test(members, give_the_work_of_the_dead_to_others) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    gw_job_record_id wide = submit(w, 0, 1, 3, 4, NULL);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &wide), 3);
+    gw_job_record_id one = submit(w, 1, 1, 1, 4, NULL);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &wide), 2);
+    cr_expect_eq(sim_flock_running(w, &one), 1);
+    uint32_t dead = 0;
+    while (!runs(w, dead, &one)) dead++;
+    end_machine(w, dead);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &one), 1);
+    cr_expect_eq(sim_flock_running(w, &wide), 1);
+    sim_flock_start(w, dead);
+    run(w, 2.5);
+    cr_expect_eq(sim_flock_running(w, &one), 1);
+    cr_expect_eq(sim_flock_running(w, &wide), 2);
+    cr_expect(sim_flock_agree(w));
+    sim_flock_close(w);
+}
+
+/* A member that was away while a job was cancelled does not start it again. */
+Test(members, that_come_back_start_nothing_that_is_over) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    gw_job_record_id id = submit(w, 0, 1, 3, 4, NULL);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &id), 3);
+    end_machine(w, 2);
+    gw_job_record cancel = gw_job_record_of(&id);
+    cancel.cancel = true;
+    sim_flock_change(w, 1, &cancel);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &id), 0);
+    uint32_t starts = w->members[2].starts;
+    sim_flock_start(
+        w, 2); /* its disk has the job as it was; the world asserts that nothing that is over starts */
+    run(w, 5);
+    cr_expect(gw_exchange_is_past_gate(w->members[2].exchange));
+    cr_expect_eq(w->members[2].starts, starts);
+    cr_expect(gw_job_record_is_over(gw_job_records_find(w->members[2].records, &id)));
+    sim_flock_close(w);
+}
+
+/* Alone, and with a majority that it does not reach, a member waits for --gate. */
+Test(members, wait_at_the_gate) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    gw_job_record_id id = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 0.1);
+    for (uint32_t i = 0; i < 3; i++) end_machine(w, i);
+    sim_flock_start(w, 0);
+    run(w, 30);
+    cr_expect_eq(sim_flock_running(w, &id), 0);
+    run(w, GW_EXCHANGE_GATE_NS / 1e9 - 30 + 0.1);
+    cr_expect(gw_exchange_gate_is_forced(w->members[0].exchange));
+    run(w, 2.5);
+    cr_expect_eq(sim_flock_running(w, &id), 1);
+    sim_flock_close(w);
+}
+
+Test(members, part_and_meet_again) {
+    sim_flock *w = open_members(4, 4);
+    run(w, 1.5);
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 4; b++) sim_flock_cut(w, a, b, true);
+    gw_job_record_id ids[40];
+    for (uint32_t i = 0; i < 40; i++) ids[i] = submit(w, i % 4, 1, 1, 1, NULL);
+    gw_job_record cancel = gw_job_record_of(&ids[0]);
+    cancel.cancel = true;
+    sim_flock_change(w, 0, &cancel);
+    run(w, 1);
+    cr_expect_not(sim_flock_agree(w));
+    for (uint32_t a = 0; a < 2; a++)
+        for (uint32_t b = 2; b < 4; b++) sim_flock_cut(w, a, b, false);
+    run(w, 12);
+    cr_expect(sim_flock_agree(w));
+    for (uint32_t i = 0; i < 4; i++) cr_expect_eq(gw_job_records_count(w->members[i].records), 40);
+    uint32_t running = 0;
+    for (uint32_t i = 0; i < 40; i++) {
+        uint32_t one = sim_flock_running(w, &ids[i]);
+        cr_expect_leq(one, 1, "%u", i);
+        running += one;
+    }
+    cr_expect_eq(running, 16); /* each core has a job */
+    cr_expect_eq(sim_flock_running(w, &ids[0]), 0);
+    sim_flock_close(w);
+}
+
+Test(members, hold_release_and_order_jobs) {
+    sim_flock *w = open_members(2, 1);
+    run(w, 1.5);
+    gw_job_record_id first = submit(w, 0, 1, 1, 1, NULL);
+    gw_job_record_id second = submit(w, 0, 1, 1, 1, &first);
+    gw_job_record_id third = submit(w, 0, 1, 1, 1, &second);
+    gw_job_record hold = gw_job_record_of(&first);
+    hold.knob = (gw_job_record_knob){.n = 1, .writer = w->members[0].id, .hold = true};
+    sim_flock_change(w, 0, &hold);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &first) + sim_flock_running(w, &second), 0);
+    cr_expect_eq(gw_decider_view(w->members[1].decider, &first).reason, GW_WAIT_HELD);
+    cr_expect_eq(gw_decider_view(w->members[1].decider, &second).reason, GW_WAIT_AFTER);
+    hold.knob = (gw_job_record_knob){.n = 2, .writer = w->members[0].id};
+    sim_flock_change(w, 1, &hold);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &first), 1);
+    sim_flock_done(w, runs(w, 1, &first), &first);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &second), 1);
+    gw_job_record cancel = gw_job_record_of(&second);
+    cancel.cancel = true;
+    sim_flock_change(w, 1, &cancel);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &second), 0);
+    cr_expect_eq(gw_decider_view(w->members[0].decider, &third).reason, GW_WAIT_BROKEN);
+    sim_flock_close(w);
+}
+
+/* A child that was asked to end needs what it has until it has ended. */
+Test(members, start_nothing_in_the_place_of_a_child_before_it_has_ended) {
+    sim_flock *w = open_members_of(2, 2, 5 * SIM_FLOCK_SECOND);
+    run(w, 1.5);
+    gw_job_record_id first = submit(w, 0, 1, 2, 2, NULL);
+    run(w, 1);
+    cr_expect_eq(sim_flock_running(w, &first), 2);
+    gw_job_record_id second = submit(w, 0, 1, 1, 2, NULL);
+    run(w, 1);
+    cr_expect_eq(sim_flock_running(w, &first), 1);
+    cr_expect_eq(sim_flock_running(w, &second), 0); /* the node's last child leaves */
+    run(w, 5);
+    cr_expect_eq(sim_flock_running(w, &second), 1);
+    uint32_t number = runs(w, 1, &second);
+    gw_job_record cancel = gw_job_record_of(&second);
+    cancel.cancel = true;
+    sim_flock_change(w, 0, &cancel);
+    run(w, 4.5);
+    cr_expect_not_null(sim_flock_child(w, number, &second)); /* it is over, and leaves */
+    cr_expect_eq(sim_flock_running(w, &first), 1);
+    run(w, 1);
+    cr_expect_eq(sim_flock_running(w, &first), 2);
+    sim_flock_close(w);
+}
+
+/* At rest a round costs each member some bytes every five seconds, whatever is known. */
+Test(members, are_quiet_when_nothing_changes) {
+    sim_flock *w = open_members(4, 1);
+    run(w, 1.5);
+    for (uint32_t i = 0; i < 200; i++) submit(w, i % 4, 2, 2, 4, NULL);
+    run(w, 12);
+    uint64_t before = w->sent;
+    run(w, 20);
+    cr_expect_leq(w->sent - before, 4 * 4 * 2);
+    sim_flock_close(w);
+}

@@ -1,0 +1,63 @@
+/* Courses of a standing flock. More of them: godwit sim --flock --seeds 1..10000 */
+#include "tests/sim/command.h"
+#include "tools/sim/flock/command.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+static void run_seeds(uint64_t first, uint64_t last, sim_flock_options options, sim_flock_result *all) {
+    *all = (sim_flock_result){.failed = false};
+    for (options.seed = first; options.seed <= last; options.seed++) {
+        sim_flock_result result;
+        char command[SIM_FLOCK_COMMAND];
+        sim_flock_play(&options, &result);
+        cr_assert_not(result.failed, "%s\n  %s", result.why, sim_flock_command(&options, command));
+        sim_flock_result_add(all, &result);
+    }
+}
+
+Test(seeds, of_all_that_may_happen) {
+    sim_flock_result all;
+    run_seeds(1, 60, (sim_flock_options){.jobs = 0}, &all);
+    for (uint32_t i = 0; i < SIM_HAPPENINGS; i++)
+        if (i != SIM_FAIL && i != SIM_MIXED)
+            cr_expect_gt(all.happened[i], 5, "%s", sim_happening_name((sim_happening)i));
+    cr_expect_gt(all.done, 300);
+    cr_expect_gt(all.compared, 5000);
+    cr_expect_gt(all.acknowledged, 300);
+    cr_expect_gt(all.deaths, 20);
+}
+
+/* Where only members come and go, no job is lost, and hardly one waits for a node that does not exist. */
+Test(seeds, of_members_that_come_and_go) {
+    sim_flock_result all;
+    run_seeds(1001, 1040,
+              (sim_flock_options){.without = 1u << SIM_FAIL | 1u << SIM_MIXED | 1u << SIM_CANCEL |
+                                             1u << SIM_LOSE | 1u << SIM_RESTORE | 1u << SIM_CALM},
+              &all);
+    cr_expect_lt(all.stranded * 20, all.done);
+}
+
+Test(seeds, are_run_again_by_the_command_that_is_printed) {
+    sim_flock_options options = {
+        .seed = 5, .members = 4, .jobs = 7, .without = 1u << SIM_CUT | 1u << SIM_MIXED};
+    char text[SIM_FLOCK_COMMAND];
+    cr_assert_str_eq(sim_flock_command(&options, text),
+                     "godwit sim --flock --seed 5 --members 4 --submissions 7 --spare cut,mixed");
+    const outcome *o = sim_command(text + strlen("godwit sim "));
+    cr_expect_eq(o->code, 0, "%s", o->out);
+    cr_expect_not_null(strstr(o->out, "1 seeds, 0 failed; 4 members"), "%s", o->out);
+    cr_expect_eq(sim_command("--flock --spare cat")->code, 64);
+    cr_expect_eq(sim_command("--members 3")->code, 64);
+    cr_expect_eq(sim_command("--flock --gossip 100")->code, 64);
+    cr_expect_eq(sim_command("--flock --seed 3 --drop 10")->code, 64);
+}
+
+Test(seeds, give_the_same_each_time) {
+    sim_flock_options options = {.seed = 17};
+    sim_flock_result a, b;
+    sim_flock_play(&options, &a);
+    sim_flock_try(&options, &b);
+    cr_expect_eq(memcmp(&a, &b, sizeof a), 0);
+    cr_expect_gt(a.messages, 100);
+}
