@@ -13,6 +13,7 @@ typedef struct entry {
     gw_job_record_id id;
     gw_job_spec spec;
     bool used, readable;
+    bool over;                           /* it is remembered only for its child, which has not ended yet */
     uint64_t seen;                       /* the decision that met it last */
     uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
     gw_job_view view;
@@ -67,30 +68,44 @@ static void read_spec(entry *e, const gw_job_record *record) {
     e->readable = gw_job_spec_read(record->spec, record->spec_bytes, &e->spec, &err);
 }
 
-/* Meets all jobs that are not over. Pointers to entries are valid after that, until the next decision. */
-static void meet(gw_decider *d, const gw_job_records *records) {
+static void enter(gw_decider *d, const gw_job_record *record) {
+    entry *e = &d->table[slot_of(d->table, d->room, &record->id)];
+    if (!e->used) {
+        *e = (entry){.id = record->id, .used = true, .seen = d->decision};
+        d->count++;
+    }
+    read_spec(e, record);
+    e->over = gw_job_record_is_over(record);
+    e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER};
+}
+
+static void note_seen(gw_decider *d, const gw_job_record_id *id) {
+    entry *e = find(d, id);
+    if (e != NULL) e->seen = d->decision;
+}
+
+/* Meets all jobs that are not over, and those of this member's children. Pointers to entries are valid after that, until
+ * the next decision. */
+static void meet(gw_decider *d, const gw_decide_input *in) {
     d->decision++;
-    uint32_t count = gw_job_records_count(records), open = 0;
+    uint32_t count = gw_job_records_count(in->records), open = in->child_count;
+    for (uint32_t i = 0; i < in->child_count; i++) note_seen(d, &in->children[i].job);
     for (uint32_t i = 0; i < count; i++) {
-        const gw_job_record *record = gw_job_records_at(records, i);
+        const gw_job_record *record = gw_job_records_at(in->records, i);
         if (gw_job_record_is_over(record)) continue;
         open++;
-        entry *e = find(d, &record->id);
-        if (e != NULL) e->seen = d->decision;
+        note_seen(d, &record->id);
     }
     uint32_t room = 64;
     while (room < 2 * open + 2) room *= 2;
     rebuild(d, room);
     for (uint32_t i = 0; i < count; i++) {
-        const gw_job_record *record = gw_job_records_at(records, i);
-        if (gw_job_record_is_over(record)) continue;
-        entry *e = &d->table[slot_of(d->table, d->room, &record->id)];
-        if (!e->used) {
-            *e = (entry){.id = record->id, .used = true, .seen = d->decision};
-            d->count++;
-        }
-        read_spec(e, record);
-        e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER};
+        const gw_job_record *record = gw_job_records_at(in->records, i);
+        if (!gw_job_record_is_over(record)) enter(d, record);
+    }
+    for (uint32_t i = 0; i < in->child_count; i++) {
+        const gw_job_record *record = gw_job_records_find(in->records, &in->children[i].job);
+        if (record != NULL) enter(d, record);
     }
 }
 
@@ -235,7 +250,7 @@ static void open_work(work *w, gw_decider *d, const gw_decide_input *in) {
     add_nodes(w, &d->self);
     for (uint32_t i = 0; i < d->room; i++) {
         entry *e = &d->table[i];
-        if (!e->used) continue;
+        if (!e->used || e->over) continue;
         const gw_job_record *record = gw_job_records_find(in->records, &e->id);
         if (may_be_placed(e, record, in->records)) add_job(w, e, record);
     }
@@ -261,6 +276,7 @@ typedef struct outcome {
     gw_claims *claims;
     bool changed;
     uint64_t again_ns;
+    gw_allot_need taken; /* by children, those that are asked to end among them */
     gw_decide_act *act;
     void *context;
 } outcome;
@@ -279,6 +295,10 @@ static void set_claim(outcome *o, const gw_job_record_id *id, gw_claim_state sta
     o->changed = true;
 }
 
+static gw_allot_need plus(const gw_allot_need *a, const gw_allot_need *b) {
+    return (gw_allot_need){a->cores + b->cores, a->memory_mib + b->memory_mib, a->gpus + b->gpus};
+}
+
 /* A job that the allotment gives this member, which has no child of it. */
 static void take(outcome *o, entry *e, const gw_job_record *record) {
     const gw_decide_input *in = o->in;
@@ -295,6 +315,9 @@ static void take(outcome *o, entry *e, const gw_job_record *record) {
         return;
     }
     if (gw_job_record_next_round(record) >= GW_JOB_RECORD_ROUNDS) return;
+    gw_allot_need with = plus(&o->taken, &e->spec.need);
+    if (!has_room(&o->claims->has, &with)) return; /* a child that was asked to end has not ended yet */
+    if (record->started) o->taken = with;
     o->act(o->context, &(gw_do){.kind = record->started ? GW_DO_START : GW_DO_MARK,
                                 .job = e->id,
                                 .spec = &e->spec,
@@ -323,12 +346,13 @@ static void follow_children(outcome *o, const bool *given, const work *w) {
         const gw_job_record *record = gw_job_records_find(o->in->records, &child->job);
         entry *e = find(o->d, &child->job);
         uint32_t job = job_of(w, &child->job);
-        bool known =
-            record != NULL && (e == NULL || e->readable); /* else it is not to be judged by this build */
+        bool known = record != NULL &&
+                     (e == NULL || e->over || e->readable); /* else it is not to be judged by this build */
         bool keeps = !o->in->past_gate || !known || (job != NONE && given[job]);
         if (known && gw_job_record_is_over(record)) keeps = !o->in->past_gate;
         if (known && e != NULL && e->view.reason == GW_WAIT_HELD) keeps = false;
         if (!keeps && !child->leaving) o->act(o->context, &(gw_do){.kind = GW_DO_STOP, .job = child->job});
+        if (e != NULL && e->readable) o->taken = plus(&o->taken, &e->spec.need);
         set_claim(o, &child->job, keeps && !child->leaving ? GW_CLAIM_RUNNING : GW_CLAIM_LEAVING,
                   child->port);
         if (e != NULL) e->claimed_number = 0;
@@ -356,7 +380,7 @@ static void follow(outcome *o, const work *w, const gw_allotment *allotment) {
 uint64_t gw_decide(gw_decider *d, const gw_decide_input *in, gw_claims *claims, gw_decide_act *act,
                    void *context) {
     work w;
-    meet(d, in->records);
+    meet(d, in);
     open_work(&w, d, in);
     gw_allot_input input = {.jobs = w.jobs,
                             .job_count = w.job_count,

@@ -4,7 +4,8 @@
  * A job is to be placed when it is not over, not held, and the jobs that it comes after are done. The member claims a
  * job that the allotment gives it, and starts a child when every live member has heard of the claim, or after
  * GW_DECIDE_CLAIM_NS, if the allotment still says so: two members that know different things learn of each other
- * before they do one job's work twice. A child whose job is over, held, or given to others is asked to end at once.
+ * before they do one job's work twice. A child whose job is over, held, or given to others is asked to end at once, and
+ * no other one starts in its place before it has ended.
  * While the member is not past its gate (exchange.h), it starts and stops nothing.
  *
  * Before the first child of a job starts anywhere, its record says so (`started`), and that is durable: the caller is
@@ -83,8 +84,8 @@ uint64_t gw_decide(gw_decider *decider, const gw_decide_input *input, gw_claims 
 
 /* What the last decision has found of a job. */
 gw_job_view gw_decider_view(const gw_decider *decider, const gw_job_record_id *id);
-/* The specification of a job that is not over, as it was read; NULL: it is not known, or of a later version. Valid until
- * the next decision. */
+/* The specification of a job that is not over, or has a child here, as it was read; NULL: it is not known, or of a later
+ * version. Valid until the next decision. */
 const gw_job_spec *gw_decider_spec(const gw_decider *decider, const gw_job_record_id *id);
 
 #endif
