@@ -435,7 +435,7 @@ _godwit_table() {
         fi
         ;;
     sim)
-        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --evaluate-every= --fail= --fast= --fault-ms= --first= --flap= --flip-ms= --force= --tight= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --older= --part= --partition-ms= --path-ms= --patience= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --worker-loss= --wrong= --forks= --founders= --frugal= --gossip= --jobs= --flock --keep-going --members= --minutes= --peers= --processor-time= --repairs --shrink --spare= -... --submissions= --trace --without='
+        offered+=' --quorum= --reduce= --seed= --seeds= --help --usage --bad-step= --blind-ms= --bound-ms= --break-ms= --change-ms= --checkpoint-every= --checkpoint-time= --clog-ms= --core= --corrupt= --crash-ms= --crawl-ms= --damage-ms= --data-ms= --delay-us= --device-ms= --drift= --drop= --duplicate= --end-step= --evaluate-every= --fail= --fast= --fault-ms= --first= --flap= --flip-ms= --force= --tight= --full-ms= --garble= --hang-ms= --haul= --jump-ms= --keep= --leave-ms= --lose= --majority= --names= --older= --part= --partition-ms= --path-ms= --patience= --pause-ms= --poison-step= --power-ms= --record-ms= --refuse= --replicas= --restart-ms= --resume-ms= --shard-us= --shards= --skip= --slow= --slow-disk-ms= --spoil= --stay= --steps= --stop-ms= --tail= --torn= --unanswered= --unsynced= --verify= --wipe= --worker-loss= --wrong= --forks= --founders= --frugal= --gossip= --jobs= --flock --keep-going --members= --minutes= --peers= --processor-time= --repairs --shrink --spare= --submissions= --trace --without='
         kinds[--quorum]='words any majority'
         kinds[--reduce]='words exact fast'
         kinds[--seed]='any'
@@ -515,7 +515,6 @@ _godwit_table() {
         kinds[--peers]='any'
         kinds[--processor-time]='any'
         kinds[--spare]='any'
-        kinds[-...]='any'
         kinds[--submissions]='any'
         kinds[--fast]='words 0 1'
         kinds[--force]='words 0 1'

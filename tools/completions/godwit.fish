@@ -571,7 +571,7 @@ complete -c godwit -n '__godwit_is sim' -l peers -x -d 'The number of peers, 1 t
 complete -c godwit -n '__godwit_is sim' -l processor-time -x -d 'A seed that takes more seconds of processor time fails'
 complete -c godwit -n '__godwit_is sim' -l repairs -d 'Run short schedules of kills, steals, late completions and lost answers alone'
 complete -c godwit -n '__godwit_is sim' -l shrink -d 'Make the options of a failing --seed as few as possible, and print its trace'
-complete -c godwit -n '__godwit_is sim' -s ... -l spare -x -d 'What does not happen to --flock: kill, power, outage, cut, part, flap, fill, restore, lose, drain, calm, cancel, hold, priority, fail or mixed'
+complete -c godwit -n '__godwit_is sim' -l spare -x -d 'What does not happen to --flock: kill, power, outage, cut, part, flap, fill, restore, lose, drain, calm, cancel, hold, priority, fail or mixed'
 complete -c godwit -n '__godwit_is sim' -l submissions -x -d 'The number of jobs that are submitted to --flock, 1 to 128'
 complete -c godwit -n '__godwit_is sim' -l trace -d 'Print everything that happens on standard error'
 complete -c godwit -n '__godwit_is sim' -l without -x -a 'promises listed installed lowest leader lives once durable given-up' -d 'Run --forks without one rule of voting: promises, listed, installed, lowest, leader, lives, once, durable or given-up'
