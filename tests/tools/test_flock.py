@@ -313,7 +313,7 @@ class Lives(Case):
         self.until("all have it",
                    lambda: [node["state"] for node in flock[0].job(steps)["nodes"]] == ["running"] * 3)
         out = os.path.join(flock[2].directory, "jobs", steps, "out")
-        self.until("it makes steps", lambda: re.search(rb"step +[3-9]", open(out, "rb").read()))
+        self.until("it makes steps", lambda: any(re.search("step +[3-9]", line) for line in self.lines(out)))
         flock[2].lose_power()
         flock[0].wait(steps)
         [end] = flock[1].job(steps)["ends"]

@@ -1,78 +1,105 @@
-"""Checkpoints of a flock's jobs of steps that go to other nodes: a job that is drained from its node, or whose node dies,
-goes on on nodes that never ran it, and ends with the bytes of an undisturbed run."""
+"""Checkpoints of a flock's jobs of steps that go to other nodes: a job that is drained from its node, or whose node is lost,
+goes on on nodes that never ran it, and ends with the bytes of an undisturbed run; so does one that is tried again."""
 
-import glob
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import flock_members  # noqa: E402
-import tap  # noqa: E402
+from test_flock import GODWIT, PATIENCE, Case, folder_for, tap  # noqa: E402
 
 JOB = ["synthetic", "--steps", "300", "--shards", "2", "--shard-ms", "10", "--state-bytes", "9m", "--sum-elements", "64",
-       "--checkpoint-every", "20"]
+       "--workers", "1", "--checkpoint-every", "20"]
 
 
-class Checkpoints(flock_members.Flock):
-    def undisturbed(self):
-        """The state of the job after a run on one peer."""
-        done = subprocess.run([flock_members.GODWIT, "run", *JOB, "--shard-ms", "0", "--dir", self.path("alone"),
+def saved(member, job):
+    """The newest step of which a member has a checkpoint of a job."""
+    folder = os.path.join(member.directory, "jobs", job, "state", "manifests")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return max((int(name.split("-")[0]) for name in names if name.endswith(".manifest")), default=0)
+
+
+def said(members):
+    text = ""
+    for member in members:
+        with open(member.errors) as file:
+            text += file.read()
+        text += "".join(line or "" for line in member.lines)
+    return text
+
+
+class Checkpoints(Case):
+    @classmethod
+    def setUpClass(cls):
+        """The state of the job after a run on one peer that nobody disturbs."""
+        done = subprocess.run([GODWIT, "run", *JOB, "--shard-ms", "0", "--dir", os.path.join(folder_for(cls), "alone"),
                                "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=flock_members.PATIENCE)
-        return re.search("state=([0-9a-f]{64})", done.stdout + done.stderr).group(1)
+                              timeout=PATIENCE)
+        cls.undisturbed = re.search("state=([0-9a-f]{64})", done.stdout + done.stderr).group(1)
 
-    def saved(self, name, id):
-        """The newest step of which a member has a checkpoint of a job."""
-        names = glob.glob(self.path(name, "jobs", id, "state", "manifests", "*.manifest"))
-        return max((int(os.path.basename(path).split("-")[0]) for path in names), default=0)
-
-    def runner(self, name, id):
-        nodes = [node["name"] for node in self.job(name, id)["nodes"] if node["state"] == "running"]
-        return nodes[0] if nodes else None
+    def expect_same_bytes(self, member, job):
+        member.wait(job)
+        [end] = member.job(job)["ends"]
+        self.assertEqual((end["kind"], end["hash"]), ("done", self.undisturbed))
 
     def test_a_job_that_is_drained_goes_on_elsewhere(self):
-        self.start("a", "b", "c")
-        id = self.submit("a", *JOB)
-        self.wait_until(lambda: self.runner("a", id), "the job does not start")
-        first = self.runner("a", id)
-        asked = next(name for name in self.members if name != first)
-        self.wait_until(lambda: self.saved(first, id) >= 40, "the job makes no checkpoints")
-        self.ask("drain", asked, first)
-        self.wait_until(lambda: self.runner(asked, id) not in (None, first), "the job does not go on")
-        second = self.runner(asked, id)
-        left = self.saved(first, id)
-        self.assertGreaterEqual(self.saved(second, id), left)
-        self.kill(first)  # nothing comes from there any more
-        job = self.wait_for(asked, id)
-        self.assertEqual(job["state"], "done", self.logs())
-        self.assertEqual(job["ends"][0]["hash"], self.undisturbed())
-        with open(self.path(second + ".log")) as file:
-            self.assertRegex(file.read(), f"goes on here from the checkpoint of step {left}")
+        flock = self.flock(3)
+        job = flock[0].submit(*JOB)
+        first = self.runs_on(flock, job)
+        others = [member for member in flock if member is not first]
+        self.until("checkpoints are made", lambda: saved(first, job) >= 40)
+        others[0].do("drain", first.name)
+        self.until("it leaves", lambda: not first.keepers())
+        left = saved(first, job)
+        second = self.runs_on(flock, job)
+        self.assertIsNot(second, first)
+        self.assertGreaterEqual(saved(second, job), left)
+        first.lose_power()  # nothing comes from there any more
+        self.expect_same_bytes(others[0], job)
+        self.assertRegex(said([second]), f"goes on here from the checkpoint of step {left}")
 
     def test_a_job_whose_only_node_is_lost_goes_on_elsewhere(self):
-        self.start("a", "b", "c")
-        id = self.submit("a", *JOB)
-        self.wait_until(lambda: self.runner("a", id), "the job does not start")
-        first = self.runner("a", id)
-        others = [name for name in self.members if name != first]
-        self.wait_until(lambda: any(self.saved(name, id) for name in others), "no other node has a checkpoint")
-        keeper = next(name for name in others if self.saved(name, id))
-        with open(self.path(first, "jobs", id, "child.lock")) as file:
-            keeping = int(file.read())
-        self.kill(first)
-        os.kill(keeping, signal.SIGKILL)  # the kernel ends its child
-        shutil.rmtree(self.path(first))
-        job = self.wait_for(others[0], id)
-        self.assertEqual(job["state"], "done", self.logs())
-        self.assertEqual(job["ends"][0]["hash"], self.undisturbed())
-        said = "".join(open(self.path(name + ".log")).read() for name in others)
-        self.assertRegex(said, "goes on here from the checkpoint of step [1-9]")
-        self.assertGreater(self.saved(keeper, id), 0)
+        flock = self.flock(3)
+        job = flock[0].submit(*JOB)
+        first = self.runs_on(flock, job)
+        others = [member for member in flock if member is not first]
+        self.until("another node has a checkpoint", lambda: any(saved(member, job) for member in others))
+        first.lose_power()
+        shutil.rmtree(first.directory)
+        self.expect_same_bytes(others[0], job)
+        self.assertRegex(said(others), "goes on here from the checkpoint of step [1-9]")
+
+    def test_a_job_of_two_nodes_goes_on_elsewhere_when_both_are_drained(self):
+        flock = self.flock(4)
+        job = flock[0].submit("--nodes", "2", *JOB)
+        running = lambda: [node["name"] for node in flock[0].job(job)["nodes"] if node["state"] == "running"]  # noqa: E731
+        self.until("two nodes run it", lambda: len(running()) == 2)
+        first = [member for member in flock if member.name in running()]
+        self.until("checkpoints are made", lambda: min(saved(member, job) for member in first) >= 40)
+        flock[0].do("drain", *(member.name for member in first))
+        self.until("the others run it", lambda: len(running()) == 2 and not set(running()) & {one.name for one in first})
+        self.expect_same_bytes(flock[0], job)
+        self.assertRegex(said([member for member in flock if member not in first]),
+                         "goes on here from the checkpoint of step [1-9]")
+
+    def test_a_job_that_is_tried_again_goes_on_from_the_checkpoints_of_the_old_one(self):
+        flock = self.flock(2)
+        old = flock[0].submit(*JOB)
+        first = self.runs_on(flock, old)
+        self.until("checkpoints are made", lambda: saved(first, old) >= 40)
+        done = flock[0].run("retry", old)
+        self.assertEqual((done.returncode, "is not over" in done.stderr), (2, True), done.stderr)
+        flock[0].do("cancel", old)
+        self.until("it ends", lambda: not first.keepers())
+        flock[1].do("retry", "--wait", old)
+        [new] = [job for job in flock[1].jobs().values() if job.get("tries_again") == old]
+        self.assertEqual((new["state"], new["name"]), ("done", "synthetic-1"))
+        self.expect_same_bytes(flock[1], new["id"])
+        self.assertRegex(said(flock), "goes on here from the checkpoint of step [1-9]")
+        done = flock[0].run("retry", new["id"])
+        self.assertEqual((done.returncode, "is done" in done.stderr), (2, True), done.stderr)
 
 
 if __name__ == "__main__":
