@@ -95,6 +95,25 @@ Test(report, hostile_texts_of_journals_are_escaped) {
     free(text);
 }
 
+Test(report, the_outcome_stands_first) {
+    made_flock(2);
+    make(2, NULL);
+    cr_expect_not_null(strstr(text, "</h1>\n<p id=\"outcome\"><strong>The job has not ended, as far as"),
+                       "%.3000s", text);
+    free(text);
+    made_event(1, 50, "done", "\"outcome\":\"left\",\"text\":\"\",\"steps\":30");
+    made_event(2, 60, "done",
+               "\"outcome\":\"done\",\"steps\":40,\"state\":\"%064x\",\"summary\":{\"loss\":0.25}", 0xabc);
+    made_life(1, 70, "ended", ""); /* it was started once more, and is turned away */
+    made_event(1, 71, "done", "\"outcome\":\"refused\",\"text\":\"the port is in use\"");
+    make(2, NULL);
+    cr_expect_not_null(strstr(text, "<strong>The job is done: 40 steps, loss 0.25, state 00000000"),
+                       "%.3000s", text);
+    cr_expect_null(strstr(text, "<td>refused</td>"),
+                   "the start that was turned away is not how the run ended");
+    free(text);
+}
+
 /* A week with a line a minute of three peers, and thousands of troubles. */
 Test(report, the_page_of_a_week_is_small) {
     made_flock(3);

@@ -35,12 +35,18 @@ static void draw_key(const gw_series_set *set, uint32_t first, bool *drawn, gw_s
     gw_chart_draw(out, count > 1 ? key : set->name[first], lines, count);
 }
 
+/* In which order curves are drawn: losses, what else the job reports, how far it is, how the steps went. */
+static int place_of(const char *name) {
+    const char *key = key_of(name);
+    if (strncmp(name, "run/", 4) == 0) return 3;
+    return strstr(key, "loss") != NULL ? 0 : strcmp(key, "epoch") == 0 ? 2 : 1;
+}
+
 static void draw_set(const gw_series_set *set, gw_series_point *points, FILE *out) {
     bool drawn[GW_SERIES_MOST] = {false};
-    for (int of_run = 0; of_run < 2; of_run++) /* what the job reports comes first */
+    for (int place = 0; place <= 3; place++)
         for (uint32_t i = 0; i < set->count; i++)
-            if (!drawn[i] && (strncmp(set->name[i], "run/", 4) == 0) == (of_run == 1))
-                draw_key(set, i, drawn, points, out);
+            if (!drawn[i] && place_of(set->name[i]) == place) draw_key(set, i, drawn, points, out);
 }
 
 /* Draws the series of the directory that has come the furthest. Returns whether there are any. */

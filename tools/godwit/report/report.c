@@ -43,7 +43,7 @@ static const char style[] =
     ".key.c2{background:var(--c2)}.key.c3{background:var(--c3)}.k-bad{background:var(--bad)}"
     ".k-warn{background:var(--warn)}.k-net{background:var(--net)}.k-note{background:var(--note)}"
     "dl.what dt{font-weight:600;margin-top:12px}dl.what dd{margin:0 0 0 16px}.dim{color:var(--dim)}"
-    "code{font-size:13px;overflow-wrap:anywhere}\n";
+    "code{font-size:13px;overflow-wrap:anywhere}p{overflow-wrap:anywhere}\n";
 
 /* What the journals say of the beginning and the end. */
 
@@ -146,6 +146,17 @@ void gw_report_peers_free(gw_report_peer *peers, int count) {
 
 /* The head and the summary. */
 
+static void value_text(const json_t *value, char text[VALUE]) {
+    if (json_is_string(value))
+        snprintf(text, VALUE, "%s", json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(text, VALUE, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(text, VALUE, "%.9g", json_real_value(value));
+    else
+        snprintf(text, VALUE, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "");
+}
+
 static void put_head(FILE *out, const char *job) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
@@ -165,8 +176,45 @@ static void put_paragraph(FILE *out, char *text) {
     free(text);
 }
 
-static void put_summary(const gw_report_sources *sources, FILE *out) {
+/* How the run ended, first of all: as the peer says that has come to the end, or else to the furthest step. */
+static void put_outcome(const gw_report_peer *peers, int count, FILE *out) {
+    static const char *const words[] = {"done", "The job is done", "stopped", "The job was stopped"};
+    const json_t *last = NULL;
+    for (int i = 0; i < count; i++) {
+        if (peers[i].done == NULL) continue;
+        bool whole = json_object_get(peers[i].done, "state") != NULL;
+        bool further = gw_journal_number(peers[i].done, "steps", 0) > gw_journal_number(last, "steps", -1);
+        if (last == NULL || whole > (json_object_get(last, "state") != NULL) || further) last = peers[i].done;
+    }
+    fputs("<p id=\"outcome\"><strong>", out);
+    const char *outcome = last != NULL ? gw_journal_text(last, "outcome") : NULL,
+               *text = last != NULL ? gw_journal_text(last, "text") : NULL, *told = NULL;
+    if (outcome == NULL) {
+        fputs("The job has not ended, as far as these journals tell.</strong></p>\n", out);
+        return;
+    }
+    for (size_t i = 0; i + 1 < sizeof words / sizeof *words; i += 2)
+        if (strcmp(outcome, words[i]) == 0) told = words[i + 1];
+    if (told != NULL)
+        fputs(told, out);
+    else
+        gw_html_printf(out, "No peer has come to the end of the job; the last one: %.30s (%.300s)", outcome,
+                       text != NULL ? text : "no reason is given");
+    fprintf(out, ": %.0f steps", gw_journal_number(last, "steps", 0));
+    char value[VALUE];
+    const char *key, *state = gw_journal_text(last, "state");
+    json_t *one;
+    json_object_foreach(json_object_get(last, "summary"), key, one) {
+        value_text(one, value);
+        gw_html_printf(out, ", %.60s %.60s", key, value);
+    }
+    if (state != NULL) gw_html_printf(out, ", state %.64s", state);
+    fputs(".</strong></p>\n", out);
+}
+
+static void put_summary(const gw_report_sources *sources, const gw_report_peer *peers, FILE *out) {
     gw_why_sums sums;
+    put_outcome(peers, sources->record->journal_count, out);
     gw_why_sum(sources->record, sources->findings, &sums);
     put_paragraph(out, gw_why_head(sources->record));
     if (sources->record->other_count > 0) put_paragraph(out, gw_why_others(sources->record));
@@ -175,17 +223,6 @@ static void put_summary(const gw_report_sources *sources, FILE *out) {
 }
 
 /* The configuration. */
-
-static void value_text(const json_t *value, char text[VALUE]) {
-    if (json_is_string(value))
-        snprintf(text, VALUE, "%s", json_string_value(value));
-    else if (json_is_integer(value))
-        snprintf(text, VALUE, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-    else if (json_is_real(value))
-        snprintf(text, VALUE, "%.9g", json_real_value(value));
-    else
-        snprintf(text, VALUE, "%s", json_is_true(value) ? "yes" : json_is_false(value) ? "no" : "");
-}
 
 static void put_object(FILE *out, json_t *object) {
     enum { MOST = 200 };
@@ -263,6 +300,7 @@ static void put_peer(const gw_report_sources *sources, const gw_report_peer *pee
     sums all = sum_peer(sources, peer);
     if (one->journal != GW_WHY_NONE && peers[one->journal].start != NULL)
         value_text(json_object_get(peers[one->journal].start, "device"), device);
+    device[strcspn(device, ";")] = '\0'; /* why it is no other one is in the configuration */
     fputs("<tr><td>", out);
     gw_html_text(out, gw_why_called(sources->record, peer, name));
     fputs("</td><td>", out);
@@ -448,7 +486,7 @@ bool gw_report_write(const gw_report_sources *sources, FILE *out, gw_err *err) {
     for (int i = record->journal_count; i > 0; i--)
         if (peers[i - 1].start != NULL) value_text(json_object_get(peers[i - 1].start, "job"), job);
     put_head(out, job);
-    put_summary(sources, out);
+    put_summary(sources, peers, out);
     bool good = gw_report_curves(sources, peers, out, err);
     gw_report_timeline(sources, out);
     put_findings(sources->findings, false, out);
