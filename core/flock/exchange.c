@@ -47,11 +47,17 @@ typedef struct waited {
     uint64_t until_ns;
 } waited;
 
+/* A state of a record, as its digest tells it. */
 typedef struct source {
     gw_job_record_id id;
-    uint64_t digest;
+    uint64_t digest; /* as it came from there */
     gw_peer_id from;
 } source;
+
+typedef struct known_state {
+    gw_job_record_id id;
+    uint64_t digest;
+} known_state;
 
 struct gw_exchange {
     gw_peer_id self;
@@ -66,7 +72,8 @@ struct gw_exchange {
     uint32_t count, room;
     waited asked[WAITING];   /* a ring, of what was asked for last */
     source sources[WAITING]; /* a ring, of records that are to be made durable for others */
-    uint32_t asked_at, sources_at;
+    known_state states[WAITING]; /* a ring, of states that records had here since they were put */
+    uint32_t asked_at, sources_at, states_at;
 };
 
 static uint64_t next_random(gw_exchange *x) {
@@ -323,6 +330,18 @@ static void look_at_gate(gw_exchange *x, uint64_t now_ns) {
 
 /* Receiving. */
 
+/* Notes that a record has another state now. */
+static void note_state(gw_exchange *x, const gw_job_record *record) {
+    x->states[x->states_at] = (known_state){record->id, gw_job_record_digest(record)};
+    x->states_at = (x->states_at + 1) % WAITING;
+}
+
+static bool had_state(const gw_exchange *x, const gw_job_record_id *id, uint64_t digest) {
+    for (uint32_t i = 0; i < WAITING; i++)
+        if (x->states[i].digest == digest && gw_job_record_id_equal(&x->states[i].id, id)) return true;
+    return false;
+}
+
 static void joined(gw_exchange *x, const gw_peer_id *from, const gw_job_record *record, batch *asks,
                    load *answers, uint64_t now_ns) {
     gw_job_records_joined result = gw_job_records_join(x->records, record);
@@ -333,10 +352,11 @@ static void joined(gw_exchange *x, const gw_peer_id *from, const gw_job_record *
     uint64_t digest = gw_job_record_digest(now), theirs = gw_job_record_digest(record);
     if (now->spec == NULL && !gw_job_record_is_over(now)) ask(asks, &record->id, true, now_ns);
     if (digest != theirs) put_record(answers, now, false); /* this member knew more */
-    x->sources[x->sources_at] = (source){record->id, digest, *from};
+    x->sources[x->sources_at] = (source){record->id, theirs, *from};
     x->sources_at = (x->sources_at + 1) % WAITING;
     if (result == GW_JOB_RECORDS_SAME) return;
     x->news++;
+    note_state(x, now);
     x->sink.record_changed(x->sink.context, &record->id);
     announce(x, &record->id, from);
 }
@@ -553,9 +573,7 @@ static void hear_durable(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
         gw_job_record_id id;
         gw_get_bytes(r, id.bytes, sizeof id.bytes);
         uint64_t digest = gw_get_u64(r);
-        const gw_job_record *record = r->failed ? NULL : gw_job_records_find(x->records, &id);
-        if (record != NULL && gw_job_record_digest(record) == digest)
-            x->sink.held(x->sink.context, &id, from);
+        if (!r->failed && had_state(x, &id, digest)) x->sink.held(x->sink.context, &id, from);
     }
 }
 
@@ -646,7 +664,9 @@ void gw_exchange_gone(gw_exchange *x, const gw_peer_id *id) {
 }
 
 void gw_exchange_put(gw_exchange *x, const gw_job_record_id *id, uint64_t now_ns) {
+    const gw_job_record *record = gw_job_records_find(x->records, id);
     (void)now_ns;
+    if (record != NULL) note_state(x, record);
     announce(x, id, NULL);
 }
 
@@ -660,14 +680,17 @@ void gw_exchange_set_claims(gw_exchange *x, const gw_claims *claims, uint64_t no
 }
 
 void gw_exchange_durable(gw_exchange *x, const gw_job_record_id *id, uint64_t digest) {
+    const gw_job_record *record = gw_job_records_find(x->records, id);
+    if (record == NULL || gw_job_record_digest(record) != digest ||
+        (record->spec == NULL && !gw_job_record_is_over(record)))
+        return;
     for (uint32_t i = 0; i < WAITING; i++) {
         source *s = &x->sources[i];
-        if (s->digest != digest || !gw_job_record_id_equal(&s->id, id) || gw_peer_id_is_none(&s->from))
-            continue;
+        if (gw_peer_id_is_none(&s->from) || !gw_job_record_id_equal(&s->id, id)) continue;
         uint8_t bytes[HEAD_BYTES + 2 + ANNOUNCED_BYTES];
         gw_writer w = begin(bytes, sizeof bytes, DURABLE);
         gw_put_u16(&w, 1);
-        put_announced(&w, id, digest);
+        put_announced(&w, id, s->digest); /* the state that is durable has all of it */
         const member *m = find(x, &s->from);
         if (m != NULL && m->up) send(x, &s->from, &w);
         s->from = (gw_peer_id){{0}};

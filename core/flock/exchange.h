@@ -47,7 +47,7 @@ typedef struct gw_exchange_sink {
     void (*record_changed)(void *context, const gw_job_record_id *id);
     /* A member's list of claims has changed. */
     void (*claims_changed)(void *context, const gw_peer_id *member);
-    /* One more other member holds the record durably, in a state that has all that it had here when it was put. */
+    /* Another member holds the record durably, in a state that it had here since it was put first, or one that has more. */
     void (*held)(void *context, const gw_job_record_id *id, const gw_peer_id *member);
 } gw_exchange_sink;
 
@@ -86,7 +86,7 @@ void gw_exchange_set_claims(gw_exchange *exchange, const gw_claims *claims, uint
 /* Whether all of these live members have said that they know this member's claims up to `number`. */
 bool gw_exchange_all_heard(const gw_exchange *exchange, const gw_peer_id *live, uint32_t count,
                            uint64_t number);
-/* The record is durable here, in the state that has this digest. Sinks. */
+/* The record is durable here, in the state that has this digest. Where it has another one by now, this does nothing. Sinks. */
 void gw_exchange_durable(gw_exchange *exchange, const gw_job_record_id *id, uint64_t digest);
 
 /* Rises with whatever a member's decisions depend on: a record, claims, who has heard of this member's, and the gate. */

@@ -70,6 +70,21 @@ Test(members, start_a_job_as_soon_as_all_have_heard_of_the_claim) {
     sim_flock_close(w);
 }
 
+/* By the time when it is on another disk the job was started, so that its record is another one. */
+Test(members, that_are_slow_to_write_tell_who_has_submitted_all_the_same) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    sim_flock_drain(w, 0, true); /* another one starts it */
+    w->config.disk_least_ns = w->config.disk_most_ns = 50 * SIM_FLOCK_MS;
+    gw_job_record_id id = submit(w, 0, 1, 1, 2, NULL);
+    run(w, 0.04);
+    cr_expect(gw_job_records_find(w->members[0].records, &id)->started);
+    cr_expect_eq(w->members[0].held, 0);
+    run(w, 0.1);
+    cr_expect_geq(w->members[0].held, 2);
+    sim_flock_close(w);
+}
+
 Test(members, give_the_work_of_the_dead_to_others) {
     sim_flock *w = open_members(3, 4);
     run(w, 1.5);

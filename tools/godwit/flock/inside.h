@@ -28,6 +28,7 @@
 
 enum {
     GW_MEMBER_CALLS = 64,     /* requests that wait, of each kind */
+    GW_MEMBER_HOLDERS = 8,    /* that are counted */
     GW_MEMBER_UNSAVED = 4096, /* records whose last change is not durable yet */
     GW_MEMBER_RESTING = 256,
     GW_MEMBER_FAILURES = 3, /* children of so many jobs that fail soon make a node doubtful */
@@ -56,6 +57,7 @@ typedef struct gw_member_submission {
     gw_reply reply;
     gw_job_record_id id;
     bool durable;
+    gw_peer_id holders[GW_MEMBER_HOLDERS]; /* other members that have it */
     uint32_t elsewhere;
     bool has_files;
     uint32_t files_elsewhere; /* other members that have its files on their disks */
@@ -208,7 +210,7 @@ void gw_member_serve_close(gw_flock_member *m);
 /* Looks after what waits: something has changed, or time has passed. */
 void gw_member_serve_look(gw_flock_member *m);
 void gw_member_submission_durable(gw_flock_member *m, const gw_job_record_id *id);
-void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id);
+void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *member);
 void gw_member_hear_request(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 void gw_member_hear_answer(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 /* Answers a request; `object` is released, `bytes` are copied. */

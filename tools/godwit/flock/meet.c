@@ -234,8 +234,7 @@ static void exchange_claims(void *context, const gw_peer_id *member) {
 }
 
 static void exchange_held(void *context, const gw_job_record_id *id, const gw_peer_id *member) {
-    (void)member;
-    gw_member_submission_held(context, id);
+    gw_member_submission_held(context, id, member);
 }
 
 static void exchange_due(void *context) {

@@ -175,9 +175,15 @@ void gw_member_submission_durable(gw_flock_member *m, const gw_job_record_id *id
     look_at_submissions(m, gw_now_ns());
 }
 
-void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id) {
+static void note_holder(gw_member_submission *one, const gw_peer_id *member) {
+    for (uint32_t i = 0; i < one->elsewhere; i++)
+        if (gw_peer_id_equal(&one->holders[i], member)) return;
+    if (one->elsewhere < GW_MEMBER_HOLDERS) one->holders[one->elsewhere++] = *member;
+}
+
+void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *member) {
     for (uint32_t i = 0; i < m->submission_count; i++)
-        if (gw_job_record_id_equal(&m->submissions[i].id, id)) m->submissions[i].elsewhere++;
+        if (gw_job_record_id_equal(&m->submissions[i].id, id)) note_holder(&m->submissions[i], member);
     gw_member_decide_soon(m); /* it answers there: the exchange must not be called from here */
 }
 
