@@ -1,0 +1,249 @@
+/* The keeper of a command: what it runs, and what it tells of the end. */
+#include "tools/godwit/flock/keeper.h"
+
+#include "core/os/clock.h"
+#include "core/os/durable.h"
+#include "tests/scratch.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 20, PATIENCE_MS = 30000 };
+
+TestSuite(keeper, .init = scratch_open, .fini = scratch_close);
+
+/* The keeper looks for its member more often than every five seconds. */
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout) {
+    return __real_poll(fds, count, timeout > LOOK_MS ? LOOK_MS : timeout);
+}
+
+static const char *const environment[] = {"PATH=/usr/bin:/bin", "A=1", NULL};
+
+/* The member's lock, which is held until the test ends. */
+static const char *hold_lock(void) {
+    const char *path = scratch_write_text("lock", "");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    cr_assert(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+    return path;
+}
+
+static gw_keeper_task task_of(const char *const *argv) {
+    return (gw_keeper_task){.round = 3,
+                            .argv = argv,
+                            .environment = environment,
+                            .directory = scratch_folder(),
+                            .member_lock = scratch_path("lock"),
+                            .grace_s = 30,
+                            .orphan_s = 3600};
+}
+
+static void write_task(const gw_keeper_task *task) {
+    gw_err err;
+    cr_assert(gw_keeper_write_task(scratch_folder(), task, &err), "%s", err.text);
+}
+
+/* Starts a keeper as a process of its own. */
+static pid_t start(void) {
+    pid_t pid = fork();
+    if (pid == 0) _exit(gw_keeper_main(scratch_folder()));
+    cr_assert_gt(pid, 0);
+    return pid;
+}
+
+static int end_of(pid_t pid) {
+    int status;
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static gw_keeper_end read_end(void) {
+    gw_keeper_end end;
+    gw_err err;
+    cr_assert(gw_keeper_read_end(scratch_folder(), &end, &err), "%s", err.text);
+    return end;
+}
+
+static gw_keeper_end run(const char *script) {
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    gw_keeper_task task = task_of(argv);
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    return read_end();
+}
+
+static char *text_of(const char *name) {
+    void *bytes;
+    size_t length;
+    gw_err err;
+    cr_assert(gw_durable_read(gw_io_system(), scratch_path(name), 1 << 20, &bytes, &length, &err), "%s",
+              err.text);
+    char *text = calloc(length + 1, 1);
+    memcpy(text, bytes, length);
+    free(bytes);
+    return text;
+}
+
+static void expect_file(const char *name, const char *expected) {
+    char *text = text_of(name);
+    cr_expect_str_eq(text, expected);
+    free(text);
+}
+
+static void await_file(const char *name) {
+    for (int waited = 0; access(scratch_path(name), F_OK) != 0; waited++) {
+        cr_assert_lt(waited, PATIENCE_MS);
+        poll(NULL, 0, 1);
+    }
+}
+
+Test(keeper, tells_how_a_command_ended_and_keeps_what_it_wrote) {
+    hold_lock();
+    gw_keeper_end end = run("echo out$A; echo err >&2; exit 7");
+    cr_expect(end.started && !end.asked);
+    cr_expect_eq(end.round, 3);
+    cr_expect_eq(end.code, 7);
+    cr_expect_eq(end.signal, 0);
+    cr_expect(end.began > 0 && end.when >= end.began && end.when <= gw_wall_s());
+    expect_file("out", "out1\n");
+    expect_file("err", "err\n");
+    end = run("kill -SEGV $$"); /* the next child in the folder */
+    cr_expect(end.started);
+    cr_expect_eq(end.signal, SIGSEGV);
+    expect_file("out", "out1\n");
+}
+
+Test(keeper, words_are_bytes_whatever_they_are) {
+    const char *const argv[] = {"printf", "%s|", "\xff\xfe", "", "\u00e4\n\"", "\x01", NULL};
+    gw_keeper_task task = task_of(argv);
+    hold_lock();
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    expect_file("out", "\xff\xfe||\u00e4\n\"|\x01|");
+}
+
+Test(keeper, what_cannot_be_started_is_told_and_so_is_why) {
+    const char *const absent[] = {"no-such-program", NULL}, *const there[] = {"true", NULL};
+    gw_keeper_task task = task_of(absent);
+    hold_lock();
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    gw_keeper_end end = read_end();
+    cr_expect_not(end.started);
+    cr_expect_eq(end.code, 127);
+    cr_expect_not_null(strstr(end.text, "no-such-program"), "%s", end.text);
+    char *err_text = text_of("err");
+    cr_expect_not_null(strstr(err_text, end.text), "%s", err_text);
+    free(err_text);
+    task = task_of(there);
+    task.directory = "/nowhere/at/all";
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    end = read_end();
+    cr_expect_not(end.started);
+    cr_expect_eq(end.code, 126);
+    cr_expect_not_null(strstr(end.text, "/nowhere/at/all"), "%s", end.text);
+}
+
+Test(keeper, a_command_that_is_asked_ends_and_one_that_does_not_is_killed) {
+    const char *const heeds[] = {"sh", "-c",
+                                 "trap 'echo bye; exit 4' TERM; : > up; while :; do sleep 0.02; done", NULL};
+    const char *const does_not[] = {"sh", "-c", "trap '' TERM; : > up; while :; do sleep 0.02; done", NULL};
+    gw_keeper_task task = task_of(heeds);
+    hold_lock();
+    write_task(&task);
+    pid_t pid = start();
+    await_file("up");
+    kill(pid, SIGTERM);
+    cr_assert_eq(end_of(pid), 0);
+    gw_keeper_end end = read_end();
+    cr_expect(end.asked && end.code == 4 && end.signal == 0);
+    expect_file("out", "bye\n");
+    unlink(scratch_path("up"));
+    task = task_of(does_not);
+    task.grace_s = 0;
+    write_task(&task);
+    pid = start();
+    await_file("up");
+    kill(pid, SIGTERM);
+    cr_assert_eq(end_of(pid), 0);
+    end = read_end();
+    cr_expect(end.asked && end.signal == SIGKILL);
+}
+
+/* They are in sessions of their own, and their parents have ended. */
+Test(keeper, what_a_command_leaves_behind_is_killed) {
+    hold_lock();
+    gw_keeper_end end = run("setsid sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & while [ ! -s "
+                            "pid ]; do sleep 0.02; done");
+    char *pid = text_of("pid");
+    cr_expect_eq(end.code, 0);
+    cr_expect_eq(kill((pid_t)atoi(pid), 0), -1);
+    free(pid);
+}
+
+Test(keeper, a_command_without_a_member_is_asked_to_end) {
+    const char *const argv[] = {"sleep", "1000", NULL};
+    gw_keeper_task task = task_of(argv);
+    task.orphan_s = 0;
+    scratch_write_text("lock", ""); /* nobody holds it */
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    gw_keeper_end end = read_end();
+    cr_expect(end.asked && end.signal == SIGTERM);
+}
+
+Test(keeper, a_folder_has_one) {
+    const char *const argv[] = {"sh", "-c", ": > up; sleep 1000", NULL};
+    gw_keeper_task task = task_of(argv);
+    pid_t found;
+    gw_keeper_end end;
+    gw_err err;
+    hold_lock();
+    cr_expect_not(gw_keeper_lives(scratch_folder(), &found));
+    write_task(&task);
+    pid_t pid = start();
+    await_file("up");
+    cr_expect(gw_keeper_lives(scratch_folder(), &found) && found == pid);
+    cr_expect_not(gw_keeper_read_end(scratch_folder(), &end, &err));
+    cr_expect_eq(err.code, GW_E_NOTFOUND);
+    cr_expect_eq(end_of(start()), 1);
+    kill(pid, SIGTERM);
+    cr_assert_eq(end_of(pid), 0);
+    cr_expect_not(gw_keeper_lives(scratch_folder(), &found));
+    write_task(&task); /* the end of an earlier child is none of this one */
+    cr_expect_not(gw_keeper_read_end(scratch_folder(), &end, &err));
+}
+
+Test(keeper, files_that_are_not_as_they_were_written_are_refused) {
+    static const char *const bad[] = {"", "{", "[]", "null", "{\"code\": 1"};
+    gw_keeper_end end;
+    gw_err err;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        scratch_write_text(GW_KEEPER_END, bad[i]);
+        cr_expect_not(gw_keeper_read_end(scratch_folder(), &end, &err), "%s", bad[i]);
+        cr_expect_eq(err.code, GW_E_INVALID);
+        scratch_write_text(GW_KEEPER_TASK, bad[i]);
+        cr_expect_eq(end_of(start()), 1, "%s", bad[i]);
+    }
+    /* An object with other things in it tells of no command that was started, and runs none. */
+    scratch_write_text(GW_KEEPER_END, "{\"code\": \"x\", \"started\": 1, \"text\": []}");
+    cr_assert(gw_keeper_read_end(scratch_folder(), &end, &err));
+    cr_expect(!end.started && end.code == 0 && end.text[0] == '\0');
+    scratch_write_text(GW_KEEPER_TASK, "{\"argv\": 7, \"environment\": {}, \"directory\": \"/\"}");
+    unlink(scratch_path(GW_KEEPER_END));
+    cr_expect_eq(end_of(start()), 0);
+    end = read_end();
+    cr_expect(!end.started && end.code == 126);
+    cr_expect_not_null(strstr(end.text, "no command"), "%s", end.text);
+}
