@@ -70,8 +70,8 @@ struct gw_exchange {
     gw_claims own;
     member *members;
     uint32_t count, room;
-    waited asked[WAITING];   /* a ring, of what was asked for last */
-    source sources[WAITING]; /* a ring, of records that are to be made durable for others */
+    waited asked[WAITING];       /* a ring, of what was asked for last */
+    source sources[WAITING];     /* a ring, of records that are to be made durable for others */
     known_state states[WAITING]; /* a ring, of states that records had here since they were put */
     uint32_t asked_at, sources_at, states_at;
 };
