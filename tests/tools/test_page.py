@@ -73,10 +73,10 @@ class Page(unittest.TestCase):
         shown = page.until("Object.values(known.peers).find((p) => !p.self && p.card && p.card.shards > 0)")
         self.assertEqual(shown["card"]["pid"], second.process.pid)
         self.assertEqual(shown["card"]["workers"], 1)
-        cells = page.until(f"(() => {{ const r = {row(HOSTILE)}; const done = r.cells[7].textContent; return done !== '–' && [r.cells[1].textContent, done]; }})()")
-        self.assertEqual(cells[0], "● alive")
+        cells = page.until(f"(() => {{ const r = {row(HOSTILE)}; const done = r.cells[6].textContent; return done !== '–' && [r.cells[1].textContent, done]; }})()")
+        self.assertEqual(cells[0], "●\u00a0alive")
         other = page.run("Object.values(known.peers).find((p) => p.self).card.host")
-        self.assertEqual(page.run(f"{row(HOSTILE)}.cells[2].textContent"), other)
+        self.assertEqual(page.run(f"{row(HOSTILE)}.cells[2].textContent"), f"{other}127.0.0.1:{second.port}")
         whole = f"{HOSTILE} ({shown['id'][:8]}) on host {other}, at 127.0.0.1:{second.port}, page at 127.0.0.1:{second.http_port}"
         page.until(f"[...document.querySelectorAll('#member-list li')].some((e) => e.textContent === {json.dumps(whole)})")
 

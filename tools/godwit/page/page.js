@@ -103,7 +103,6 @@ const columns = [
   ["peer", "Peer", (p) => (p.name || "") + p.id, null],
   ["state", "State", (p) => p.state, null],
   ["host", "Host", (p) => card(p).host, null],
-  ["address", "Address", (p) => p.address, null],
   ["device", "Device", (p) => card(p).device, (v) => v.split(";")[0]],
   ["step", "Step", (p) => p.step, whole],
   ["speed", "Shards/s", (p) => p.shards_per_s || undefined, (v) => number(v)],
@@ -135,7 +134,7 @@ function makePeerHead() {
   $("peer-table").tHead.append(row);
 }
 
-const isText = (key) => ["peer", "state", "host", "address", "device", "path"].includes(key);
+const isText = (key) => ["peer", "state", "host", "device", "path"].includes(key);
 
 function comparePeers(a, b) {
   const value = columns.find((c) => c[0] === sortBy)[2];
@@ -148,7 +147,7 @@ function comparePeers(a, b) {
 function makePeerRow(id) {
   const row = make("tr"), cells = {};
   for (const [key, title] of columns) {
-    cells[key] = make("td", { "data-label": title, class: ["peer", "state", "device"].includes(key) ? key : isText(key) ? "" : "number" });
+    cells[key] = make("td", { "data-label": title, class: key === "peer" || key === "device" ? key : isText(key) ? "" : "number" });
     row.append(cells[key]);
   }
   const open = make("button", { type: "button", "aria-expanded": "false", title: "More about this peer" }, "+");
@@ -161,7 +160,9 @@ function makePeerRow(id) {
   const meter = make("span", { class: "meter", "aria-hidden": "true" }, make("span"));
   const speed = make("span");
   cells.speed.append(speed, meter);
-  return { row, cells, open, name, short, badges, speed, meter: meter.firstChild, badgeText: "", detail: null, detailText: "" };
+  const host = make("span"), address = make("span", { class: "id" });
+  cells.host.append(make("span", {}, host, make("br"), address));
+  return { row, cells, open, name, short, badges, speed, host, address, meter: meter.firstChild, badgeText: "", detail: null, detailText: "" };
 }
 
 function setBadges(shown, list) {
@@ -186,9 +187,9 @@ function fillPeer(shown, peer, median, fastest) {
   setText(shown.short, shortId(peer.id));
   setBadges(shown, badges);
   for (const [key, , value, text] of columns) {
-    if (key === "peer" || key === "speed") continue;
+    if (key === "peer" || key === "speed" || key === "host") continue;
     let words = value(peer);
-    if (key === "state") words = (stateMarks[peer.state] || "?") + " " + peer.state + (gone && peer.gone_since ? " since " + clock(peer.gone_since) : "");
+    if (key === "state") words = (stateMarks[peer.state] || "?") + "\u00a0" + peer.state + (gone && peer.gone_since ? " since " + clock(peer.gone_since) : "");
     else if (key === "chunks") words = words === undefined ? "–" : words + " of " + card(peer).checkpoint_chunks;
     else words = words === undefined || words === null ? "–" : text !== null ? text(words) : String(words);
     setText(shown.cells[key], words);
@@ -196,6 +197,8 @@ function fillPeer(shown, peer, median, fastest) {
   }
   shown.cells.state.classList.toggle("bad", gone);
   shown.cells.state.classList.toggle("warn", peer.state === "suspect");
+  setText(shown.host, card(peer).host || "–");
+  setText(shown.address, peer.address || "");
   setText(shown.speed, peer.shards_per_s > 0 ? number(peer.shards_per_s) : "–");
   shown.meter.style.width = fastest > 0 ? Math.min(100, (100 * (peer.shards_per_s || 0)) / fastest) + "%" : "0";
   shown.cells.host.title = card(peer).phase || "";
