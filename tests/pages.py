@@ -49,7 +49,7 @@ class Tree:
         self.files = set(files)
         self.folders = {folder for path in files for folder in parents(path)}
         self.names = {os.path.basename(path) for path in files}
-        self.pages = [path for path in files if os.path.basename(path) in ("README.md", "places.md", "flock.md")]
+        self.pages = [path for path in files if os.path.basename(path) in ("README.md", "places.md", "flock.md", "watching.md")]
         self.anchors = {page: set(map(anchor, HEADING.findall(read(page)))) for page in self.pages}
         sources = [path for path in files if re.search(r"\.(c|h|cu|cuh|inc)$", path)]
         self.words = collections.Counter(word for path in sources for word in re.findall(r"\bgw_\w+", read(path)))
