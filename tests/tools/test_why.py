@@ -105,7 +105,7 @@ class Why(unittest.TestCase):
         self.assertEqual(happened, [])
 
     def test_bad_command_lines_and_directories_are_named(self):
-        for words, code, text in ((["--since", "soon"], 2, "is not a time"), (["--dir", "/nowhere"], 2, "/nowhere"),
+        for words, code, text in ((["--since", "soon"], 2, "is not a time"), (["--dir", "/nowhere"], 2, "/nowhere: No such file or directory; give the directory of a peer"),
                                   (["--dir", self.flock.folder], 1, "has no journal")):
             told = run("why", *words)
             self.assertEqual(told.returncode, code, told.stderr)

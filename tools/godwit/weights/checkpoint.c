@@ -262,7 +262,11 @@ static bool choose_best(source *s, gw_err *err) {
 
 bool gw_checkpoint_dir_find(const char *given, const char *program, char path[GW_PATH_BYTES], gw_err *err) {
     struct stat about;
-    if (stat(given, &about) != 0) return gw_fail_named(err, errno, "%s", given);
+    if (stat(given, &about) != 0) {
+        gw_err why;
+        (void)gw_fail_named(&why, errno, "%s", given);
+        return gw_fail(err, why.code, "%s; give the directory of a peer (--dir of godwit run)", why.text);
+    }
     if (!S_ISDIR(about.st_mode))
         return gw_fail(err, GW_E_USAGE, "%s is a file: give the directory of a peer", given);
     if (!gw_directory_find(given, path, err)) return false;

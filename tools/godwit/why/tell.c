@@ -82,7 +82,7 @@ static bool same_day(double a, double b) {
 char *gw_why_head(const gw_why_record *record) {
     char from[GW_WHY_WHEN], to[GW_WHY_WHEN], span[GW_WHY_SPAN], steps[60];
     if (record->last_step == 0)
-        snprintf(steps, sizeof steps, "no step yet");
+        snprintf(steps, sizeof steps, "no step told so far");
     else if (record->first_step == record->last_step)
         snprintf(steps, sizeof steps, "step %" PRIu64, record->last_step);
     else
