@@ -8,7 +8,7 @@
 enum { VERSION = 1 };
 
 /* Tags of the fields; those from FIRST_UNKNOWN on are of later versions. */
-enum { TAG_SPEC = 1, TAG_FLAGS, TAG_KNOB, TAG_ROUNDS, TAG_ENDS, FIRST_UNKNOWN };
+enum { TAG_SPEC = 1, TAG_FLAGS, TAG_KNOB, TAG_ROUNDS, TAG_ENDS, TAG_SAVED, FIRST_UNKNOWN };
 enum { CANCELLED = 1, STARTED = 2 };
 enum { KNOB_BYTES = 8 + 16 + 4 + 1, ROUND_BYTES = 4 + 1 + 4 + 16 + 8, END_BYTES = 1 + 32 + 8 + 16 };
 enum { LAST = 1, FATAL = 2 };
@@ -157,6 +157,10 @@ bool gw_job_record_join(gw_job_record *record, const gw_job_record *other) {
         record->knob = other->knob;
         changed = true;
     }
+    if (other->saved > record->saved) {
+        record->saved = other->saved;
+        changed = true;
+    }
     for (uint32_t i = 0; i < other->round_count; i++) changed |= join_round(record, &other->rounds[i]);
     for (uint32_t i = 0; i < other->end_count; i++) changed |= join_end(record, &other->ends[i]);
     for (uint32_t i = 0; i < other->unknown_count; i++) changed |= join_unknown(record, &other->unknown[i]);
@@ -231,6 +235,10 @@ void gw_job_record_put(gw_writer *w, const gw_job_record *record, bool with_spec
         gw_put_u64(w, end->when);
         gw_put_peer_id(w, &end->member);
     }
+    if (record->saved != 0) {
+        put_head(w, TAG_SAVED, sizeof record->saved);
+        gw_put_u64(w, record->saved);
+    }
     for (uint32_t i = 0; i < record->unknown_count; i++) {
         put_head(w, record->unknown[i].tag, record->unknown[i].length);
         gw_put_bytes(w, record->unknown[i].bytes, record->unknown[i].length);
@@ -245,6 +253,7 @@ size_t gw_job_record_bytes(const gw_job_record *record, bool with_spec) {
     if (record->knob.n != 0) bytes += HEAD + KNOB_BYTES;
     if (record->round_count > 0) bytes += HEAD + (size_t)record->round_count * ROUND_BYTES;
     if (record->end_count > 0) bytes += HEAD + (size_t)record->end_count * END_BYTES;
+    if (record->saved != 0) bytes += HEAD + sizeof record->saved;
     for (uint32_t i = 0; i < record->unknown_count; i++) bytes += HEAD + record->unknown[i].length;
     return bytes;
 }
@@ -311,6 +320,11 @@ static bool get_ends(gw_reader *r, uint32_t length, gw_job_record *record) {
     return true;
 }
 
+static bool get_saved(gw_reader *r, uint32_t length, gw_job_record *record) {
+    record->saved = gw_get_u64(r);
+    return length == sizeof record->saved && record->saved != 0;
+}
+
 static bool get_unknown(gw_reader *r, uint8_t tag, uint32_t length, gw_job_record *record) {
     const uint8_t *bytes = gw_get_view(r, length);
     if (bytes == NULL || length > GW_JOB_RECORD_UNKNOWN_BYTES ||
@@ -332,6 +346,8 @@ static bool get_field(gw_reader *r, uint8_t tag, uint32_t length, gw_job_record 
         return get_rounds(r, length, record);
     case TAG_ENDS:
         return get_ends(r, length, record);
+    case TAG_SAVED:
+        return get_saved(r, length, record);
     default:
         return tag >= FIRST_UNKNOWN && get_unknown(r, tag, length, record);
     }

@@ -8,6 +8,7 @@
  *   knob     the highest of (n, writer, priority, hold)
  *   rounds   a child starts in round 1 + the highest that failed; of each round the highest of (last, fatal, code,
  *            member, boot). A failure is one of its round: two halves of a flock that fail one round count one
+ *   saved    the highest step of which a node has told that it has a checkpoint
  *   ends     of each end (kind, hash) the lowest of (when, member); the two highest ends are kept. Two ends of one job
  *            that differ are shown, and are an alarm where sums are exact
  *   unknown  fields of later versions, as bytes: of each tag the highest
@@ -88,6 +89,7 @@ typedef struct gw_job_record {
     gw_job_record_knob knob;
     gw_job_record_round rounds[GW_JOB_RECORD_ROUNDS]; /* by rising round */
     uint32_t round_count;
+    uint64_t saved;                             /* 0: none is known */
     gw_job_record_end ends[GW_JOB_RECORD_ENDS]; /* by falling (kind, hash) */
     uint32_t end_count;
     gw_job_record_field unknown[GW_JOB_RECORD_UNKNOWN]; /* by rising tag */

@@ -21,6 +21,7 @@ static void record_examples(fuzz_add *add, void *context) {
             record.rounds[0] = (gw_job_record_round){.round = 0, .code = 137, .member = {{2}}, .boot = 9};
             record.rounds[1] = (gw_job_record_round){.round = 4, .last = true, .fatal = true};
             record.round_count = 2;
+            record.saved = 400;
             record.ends[0] = (gw_job_record_end){.kind = 2, .hash = {{5}}, .when = 77, .member = {{3}}};
             record.ends[1] = (gw_job_record_end){.kind = 1, .hash = {{5}}, .when = 78, .member = {{4}}};
             record.end_count = 2;

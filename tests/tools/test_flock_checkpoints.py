@@ -4,11 +4,12 @@ goes on on nodes that never ran it, and ends with the bytes of an undisturbed ru
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from test_flock import GODWIT, PATIENCE, Case, folder_for, tap  # noqa: E402
+from test_flock import GODWIT, PATIENCE, Case, folder_for, send, tap  # noqa: E402
 
 JOB = ["synthetic", "--steps", "300", "--shards", "2", "--shard-ms", "10", "--state-bytes", "9m", "--sum-elements", "64",
        "--workers", "1", "--checkpoint-every", "20"]
@@ -81,8 +82,28 @@ class Checkpoints(Case):
         flock[0].do("drain", *(member.name for member in first))
         self.until("the others run it", lambda: len(running()) == 2 and not set(running()) & {one.name for one in first})
         self.expect_same_bytes(flock[0], job)
-        self.assertRegex(said([member for member in flock if member not in first]),
-                         "goes on here from the checkpoint of step [1-9]")
+        for member in flock:  # the others have it from a checkpoint, if they did not get it from the first ones
+            if member not in first:
+                self.assertRegex(said([member]), "goes on here from the checkpoint of step [1-9]")
+
+    def test_a_job_does_not_begin_anew_while_the_nodes_with_its_checkpoint_are_away(self):
+        flock = self.flock(3)
+        job = flock[0].submit("--nodes", "1..2", *JOB)
+        nodes = lambda: {node["name"] for node in flock[0].job(job)["nodes"] if node["state"] == "running"}  # noqa: E731
+        self.until("two nodes run it", lambda: len(nodes()) == 2)
+        first = [member for member in flock if member.name in nodes()]
+        [other] = [member for member in flock if member not in first]
+        self.until("all know of a checkpoint", lambda: other.job(job).get("saved", 0) >= 100)
+        least = other.job(job)["saved"]
+        send(set().union(*(member.all_processes() for member in first)), signal.SIGSTOP)  # both at once
+        for member in first:
+            member.lose_power()
+        self.until("it is not begun", lambda: re.search("is on nodes that are not here", said([other])))
+        self.assertFalse(other.keepers())
+        first[0].start([other])
+        self.expect_same_bytes(other, job)
+        step = re.search("goes on here from the checkpoint of step ([0-9]+)", said([other, first[0]])).group(1)
+        self.assertGreaterEqual(int(step), least)
 
     def test_a_job_that_is_tried_again_goes_on_from_the_checkpoints_of_the_old_one(self):
         flock = self.flock(2)

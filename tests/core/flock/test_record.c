@@ -46,6 +46,7 @@ static gw_job_record random_record(void) {
                                                                     .member = {{(uint8_t)random_below(2)}},
                                                                     .boot = random_below(2)};
     }
+    record.saved = random_below(3);
     for (uint8_t kind = 3; kind > 0 && record.end_count < GW_JOB_RECORD_ENDS; kind--)
         if (random_below(3) == 0)
             record.ends[record.end_count++] = (gw_job_record_end){.kind = kind,

@@ -37,6 +37,7 @@ enum {
     GW_MEMBER_PASSED = 256,          /* requests that wait for other members */
     GW_MEMBER_PREPARATIONS = 64,     /* at once */
     GW_MEMBER_ENTRUSTED = 256,
+    GW_MEMBER_MISSED = 256,
 };
 
 #define GW_SECOND_NS UINT64_C(1000000000)
@@ -98,6 +99,12 @@ typedef struct gw_member_entrusted_one {
     uint64_t step; /* 0: none yet */
     uint64_t next_ns;
 } gw_member_entrusted_one;
+
+/* A job whose checkpoint is on nodes that are not here. */
+typedef struct gw_member_missed {
+    gw_job_record_id id;
+    uint64_t since_ns;
+} gw_member_missed;
 
 typedef struct gw_member_failure {
     gw_job_record_id id;
@@ -163,6 +170,8 @@ typedef struct gw_flock_member {
     /* prepare.c */
     gw_preparation *preparations[GW_MEMBER_PREPARATIONS];
     uint32_t preparation_count;
+    gw_member_missed missed[GW_MEMBER_MISSED];
+    uint32_t missed_at;
     atomic_bool closing; /* threads are to end */
 
     /* keep.c */
@@ -264,7 +273,8 @@ bool gw_member_is_claimed_elsewhere(const gw_flock_member *m, const gw_job_recor
                                     gw_claim_state state);
 /* Whether something is being made ready for the job. */
 bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id);
-/* Has another member keep the newest checkpoint of a job that is here, if it is newer than `step`. */
+/* Has another member keep the newest checkpoint of a job that is here, if it is newer than `step`; with NULL, only sees
+ * what is here. gw_member_entrusted follows. */
 void gw_member_entrust(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *peer, uint64_t step);
 /* Keeps the newest checkpoint of a job that the member has which asks for it, and answers when it is durable here. */
 void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
@@ -279,7 +289,8 @@ bool gw_member_prepare_close(gw_flock_member *m);
 /* keep.c */
 bool gw_member_keep_open(gw_flock_member *m, gw_err *err);
 void gw_member_keep_close(gw_flock_member *m);
-/* Another member has the checkpoint of this step, 0: none of them; to hand it over took so long. */
+/* Another member has the checkpoint of this step, 0: none of them; to hand it over took so long. `to` may be this one,
+ * where several nodes run the job. */
 void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *to, uint64_t step,
                          uint64_t took_ns);
 

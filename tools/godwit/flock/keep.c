@@ -1,6 +1,7 @@
 /* Checkpoints of jobs of steps are to be on two nodes. Where several nodes run a job, their peers see to it. Where one runs
  * it, or none at the moment, each member that has a checkpoint has the first of the others keep the newest one, by a hash
- * of job and member, so that all ask the same one. Handing them over takes a tenth of the time at most. */
+ * of job and member, so that all ask the same one. Handing them over takes a tenth of the time at most. The job's record tells the highest
+ * step that is safe in one of these ways, so that nobody begins before it while the nodes that have it are away. */
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "tools/godwit/flock/inside.h"
@@ -26,19 +27,51 @@ void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const g
         m->entrusted_at = (m->entrusted_at + 1) % GW_MEMBER_ENTRUSTED;
     }
     *one = (gw_member_entrusted_one){*id, *to, step, gw_now_ns() + REST_FACTOR * took_ns + 1};
+    gw_job_record change = gw_job_record_of(id);
+    change.saved = step;
+    if (gw_job_records_find(m->records, id) != NULL) gw_member_change(m, &change);
 }
 
-/* Whether this member is to see to it that another one has the job's checkpoint. */
-static bool is_due(const gw_flock_member *m, const gw_job_record *record) {
+/* Whether a checkpoint of the job may be here. */
+static bool has_state(const gw_flock_member *m, const gw_job_record_id *id) {
     char folder[GW_KEEPER_FOLDER_TEXT], state[GW_PATH_BYTES];
-    const gw_job_spec *spec = gw_decider_spec(m->decider, &record->id);
     gw_err err;
-    if (spec == NULL || spec->kind != GW_JOB_RUN || !record->started || gw_job_record_is_over(record) ||
-        gw_member_is_preparing(m, &record->id) ||
-        gw_member_is_claimed_elsewhere(m, &record->id, GW_CLAIM_RUNNING))
-        return false;
-    return gw_children_folder(m->children, &record->id, folder, &err) &&
+    return gw_children_folder(m->children, id, folder, &err) &&
            gw_durable_path(state, &err, "%s/state", folder) && access(state, F_OK) == 0;
+}
+
+/* Whether another live member runs the job, and one with a lower id does. */
+static bool runs_elsewhere(const gw_flock_member *m, const gw_job_record_id *id, bool *lower) {
+    bool any = *lower = false;
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, id) : NULL;
+        int order = gw_peer_id_compare(&list->member, &m->identity.id);
+        if (claim == NULL || claim->state != GW_CLAIM_RUNNING || order == 0 ||
+            !gw_member_is_live(m, &list->member))
+            continue;
+        any = true;
+        *lower |= order < 0;
+    }
+    return any;
+}
+
+/* Looks after one job. Returns whether something was begun. */
+static bool look_after(gw_flock_member *m, const gw_job_record *record, uint64_t now_ns) {
+    const gw_job_spec *spec = gw_decider_spec(m->decider, &record->id);
+    gw_peer_id other = m->identity.id;
+    bool lower;
+    if (spec == NULL || spec->kind != GW_JOB_RUN || !record->started || gw_job_record_is_over(record) ||
+        gw_member_is_preparing(m, &record->id) || !has_state(m, &record->id))
+        return false;
+    bool several = runs_elsewhere(m, &record->id, &lower);
+    if (several && (lower || gw_children_find(m->children, &record->id) == NULL)) return false;
+    if (!several && !gw_member_first_other(m, &record->id, &other)) return false;
+    const gw_member_entrusted_one *one = find(m, &record->id);
+    bool same = one != NULL && gw_peer_id_equal(&one->to, &other);
+    if (same && now_ns < one->next_ns) return false;
+    gw_member_entrust(m, &record->id, several ? NULL : &other, same ? one->step : 0);
+    return true;
 }
 
 static void look(void *context) {
@@ -46,14 +79,7 @@ static void look(void *context) {
     uint64_t now = gw_now_ns();
     gw_err err;
     for (uint32_t i = 0, begun = 0; i < gw_job_records_count(m->records) && begun < AT_ONCE; i++) {
-        const gw_job_record *record = gw_job_records_at(m->records, i);
-        gw_peer_id other;
-        if (!is_due(m, record) || !gw_member_first_other(m, &record->id, &other)) continue;
-        const gw_member_entrusted_one *one = find(m, &record->id);
-        bool same = one != NULL && gw_peer_id_equal(&one->to, &other);
-        if (same && now < one->next_ns) continue;
-        gw_member_entrust(m, &record->id, &other, same ? one->step : 0);
-        begun++;
+        begun += look_after(m, gw_job_records_at(m->records, i), now);
     }
     if (!gw_timer_set(m->loop, &m->keep_timer, now + LOOK_NS, look, m, &err))
         gw_log(GW_ERROR, "flock", "%s", err.text);

@@ -45,7 +45,10 @@ struct gw_preparation {
     bool good;
     gw_err err;
     bool in_directory; /* the submitter's directory is here */
-    uint64_t step; /* of the checkpoint that is here; ENTRUST: before, of the one that the other one has */
+    bool
+        runs_elsewhere; /* START: other nodes run the job, which may give it a newer state or not be there any more */
+    uint64_t step;       /* of the checkpoint that is here; ENTRUST: of the one that the other one has */
+    uint64_t least_step; /* START: of a checkpoint that nodes had */
     uint64_t began_ns, finished_ns; /* 0: not yet */
 };
 
@@ -91,13 +94,26 @@ static bool unpack(gw_preparation *p, gw_transfer *t, gw_err *err) {
     return good;
 }
 
-static bool prepare_start(gw_preparation *p, gw_transfer *t, gw_err *err) {
+/* Brings the checkpoint from which the child goes on, unless it gets its state from others. */
+static bool bring_checkpoint(gw_preparation *p, gw_transfer *t, gw_err *err) {
     char state[GW_PATH_BYTES];
+    if (!gw_durable_folder(gw_io_system(), p->folder, NULL, err) ||
+        !gw_durable_path(state, err, "%s/state", p->folder))
+        return false;
+    if (!gw_transfer_checkpoint(t, &p->id, state, false, &p->step, err))
+        return p->runs_elsewhere && err->code == GW_E_NOTFOUND;
+    return p->step >= p->least_step || p->runs_elsewhere ||
+           gw_fail(err, GW_E_NOTFOUND,
+                   "its checkpoint of step %llu is on nodes that are not here, and the newest that is here "
+                   "is that of "
+                   "step %llu",
+                   (unsigned long long)p->least_step, (unsigned long long)p->step);
+}
+
+static bool prepare_start(gw_preparation *p, gw_transfer *t, gw_err *err) {
     p->in_directory = has_token(p);
     if (!p->in_directory && !is_none(&p->files, sizeof p->files) && !unpack(p, t, err)) return false;
-    return !p->wants_checkpoint || (gw_durable_folder(gw_io_system(), p->folder, NULL, err) &&
-                                    gw_durable_path(state, err, "%s/state", p->folder) &&
-                                    gw_transfer_checkpoint(t, &p->id, state, false, &p->step, err));
+    return !p->wants_checkpoint || bring_checkpoint(p, t, err);
 }
 
 /* Has one of the others hold the files, of which this member asks one after the other. */
@@ -129,13 +145,14 @@ static uint64_t newest_step(const char *state) {
     return step;
 }
 
-/* Has another member keep what is newer here than what it has. */
+/* Has another member keep what is newer here than what it has; without one, sees what is here. */
 static bool entrust(gw_preparation *p, gw_err *err) {
     char state[GW_PATH_BYTES], job[GW_JOB_RECORD_ID_TEXT];
     void *bytes;
     size_t count;
     if (!gw_durable_path(state, err, "%s/state", p->folder)) return false;
     uint64_t step = newest_step(state);
+    if (p->peer_count == 0) p->step = step; /* several nodes run the job, and all have it */
     if (step <= p->step) return true;
     gw_hex(p->id.bytes, sizeof p->id.bytes, job);
     json_t *answer = gw_transfer_ask(p->m, &p->peers[0], json_pack("{s:s,s:s}", "do", "keep", "job", job),
@@ -254,7 +271,8 @@ static void finish(void *context) {
         if (p->good) gw_member_files_held(m, &p->id);
         break;
     case ENTRUST:
-        gw_member_entrusted(m, &p->id, &p->peers[0], p->good ? p->step : 0, p->finished_ns - p->began_ns);
+        gw_member_entrusted(m, &p->id, p->peer_count > 0 ? &p->peers[0] : &m->identity.id,
+                            p->good ? p->step : 0, p->finished_ns - p->began_ns);
         break;
     case HOLD:
     case KEEP:
@@ -263,6 +281,7 @@ static void finish(void *context) {
         break;
     }
     drop(p);
+    if (!atomic_load(&m->closing)) gw_member_decide_soon(m); /* a child may have waited for it */
 }
 
 /* The other members, those first that a hash of the job and of each puts first: so that not all ask the same one. */
@@ -344,14 +363,44 @@ static gw_preparation *find_start(const gw_flock_member *m, const gw_job_record_
     return NULL;
 }
 
+/* The highest step of which checkpoints of the job, or of one that it goes on from, are known to have been. */
+static uint64_t saved_of(const gw_flock_member *m, const gw_job_record_id *id) {
+    gw_job_record_id line[GW_MEMBER_LINE];
+    uint32_t count = gw_member_line_of(m, id, line);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_job_record *record = gw_job_records_find(m->records, &line[i]);
+        if (record != NULL && record->saved > 0) return record->saved;
+    }
+    return 0;
+}
+
+/* Whether this member has waited long enough for nodes that have a checkpoint of the job. */
+static bool gives_up_waiting(const gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < GW_MEMBER_MISSED; i++) {
+        const gw_member_missed *one = &m->missed[i];
+        if (one->since_ns != 0 && gw_job_record_id_equal(&one->id, id))
+            return gw_now_ns() > one->since_ns + m->options->gate_ns;
+    }
+    return false;
+}
+
+/* A job's checkpoint was not to be had. */
+static void note_missed(gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < GW_MEMBER_MISSED; i++)
+        if (m->missed[i].since_ns != 0 && gw_job_record_id_equal(&m->missed[i].id, id)) return;
+    m->missed[m->missed_at] = (gw_member_missed){*id, gw_now_ns()};
+    m->missed_at = (m->missed_at + 1) % GW_MEMBER_MISSED;
+}
+
 static bool begin_start(gw_flock_member *m, const gw_do *action, bool runs_elsewhere, gw_err *err) {
     const gw_job_spec *spec = action->spec;
     gw_preparation like = {.m = m, .purpose = START, .id = action->job, .files = spec->files};
     if (!gw_children_folder(m->children, &action->job, like.folder, err)) return false;
     memcpy(like.token, spec->token, sizeof like.token);
     like.adopts = !is_none(spec->adopts.bytes, sizeof spec->adopts.bytes);
-    like.wants_checkpoint =
-        spec->kind == GW_JOB_RUN && !runs_elsewhere; /* else it gets the state from them */
+    if (!gives_up_waiting(m, &action->job)) like.least_step = saved_of(m, &action->job);
+    like.wants_checkpoint = spec->kind == GW_JOB_RUN;
+    like.runs_elsewhere = runs_elsewhere;
     like.directory = spec->directory != NULL ? strdup(spec->directory) : NULL;
     GW_ASSERT_MEMORY(spec->directory == NULL || like.directory != NULL);
     if (begin(m, &like, err) != NULL) return true;
@@ -367,6 +416,8 @@ gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char dire
         /* A child that leaves another node saves a checkpoint, or has begun what is not to be done twice at once. */
         if (!runs_elsewhere && gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_LEAVING))
             return GW_PREPARING;
+        if (gw_member_is_preparing(m, &action->job))
+            return GW_PREPARING; /* it keeps a copy of the checkpoint */
         if (!begin_start(m, action, runs_elsewhere, err))
             return err->code == GW_E_LIMIT ? GW_PREPARING : GW_UNPREPARED;
         return GW_PREPARING;
@@ -376,11 +427,17 @@ gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char dire
     gw_prepared outcome = !fresh ? GW_PREPARING : p->good ? GW_PREPARED : GW_UNPREPARED;
     if (fresh && p->good) {
         snprintf(directory, GW_PATH_BYTES, "%s", p->in_directory ? p->directory : "");
+        if (p->step < saved_of(m, &action->job) && !p->runs_elsewhere)
+            gw_log(GW_WARN, "flock",
+                   "%s: nobody came back who has its checkpoint of step %llu for as long as --gate says: it "
+                   "goes on without",
+                   action->spec->name, (unsigned long long)saved_of(m, &action->job));
         if (p->step > 0)
             gw_log(GW_INFO, "flock", "%s goes on here from the checkpoint of step %llu", action->spec->name,
                    (unsigned long long)p->step);
     } else if (fresh) {
         *err = p->err;
+        if (err->code == GW_E_NOTFOUND) note_missed(m, &action->job);
         if (err->code == GW_E_INVALID || err->code == GW_E_UNSUPPORTED || err->code == GW_E_USAGE)
             outcome = GW_UNFIT;
     }
@@ -421,14 +478,13 @@ bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id
     return false;
 }
 
-/* Begins to hand a job's checkpoint to another member, or to take it from one. */
+/* Begins to hand a job's checkpoint to another member, or to take it from one; NULL: from nobody. */
 static bool begin_checkpoint(gw_flock_member *m, const gw_job_record_id *id, gw_preparation *like,
                              const gw_peer_id *peer, gw_err *err) {
     if (!gw_children_folder(m->children, id, like->folder, err)) return false;
     like->peers = malloc(sizeof *like->peers);
     GW_ASSERT_MEMORY(like->peers != NULL);
-    like->peers[0] = *peer;
-    like->peer_count = 1;
+    if (peer != NULL) like->peers[like->peer_count++] = *peer;
     if (begin(m, like, err) != NULL) return true;
     free(like->peers);
     return false;

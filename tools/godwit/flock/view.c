@@ -137,6 +137,7 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
                         json_integer(record->knob.n != 0 ? record->knob.priority
                                      : spec != NULL      ? spec->priority
                                                          : 0));
+    if (record->saved > 0) gw_json_count(job, "saved", record->saved);
     put_ends(job, record);
     gw_job_spec_free(&own);
     return job;

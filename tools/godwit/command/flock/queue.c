@@ -169,6 +169,11 @@ static void print_info(gw_flock_client *client, const json_t *job) {
     json_array_foreach(json_object_get(job, "nodes"), i, one) {
         printf("%-12s%s: %s\n", i == 0 ? "on" : "", gw_flock_text(one, "name"), gw_flock_text(one, "state"));
     }
+    if (gw_flock_number(job, "saved") > 0)
+        printf("%-12sstep %lld, on more than one node\n", "saved", (long long)gw_flock_number(job, "saved"));
+    if (gw_flock_text(job, "tries_again")[0] != '\0')
+        printf("%-12s%.8s, from its checkpoints if it has any\n", "goes on",
+               gw_flock_text(job, "tries_again"));
     json_array_foreach(json_object_get(job, "rounds"), i, one) {
         printf("%-12sround %d, exit code %d, on %.8s\n", i == 0 ? "failed" : "",
                (int)gw_flock_number(one, "round"), (int)gw_flock_number(one, "code"),
