@@ -48,6 +48,7 @@ class Long(unittest.TestCase):
         self.flock = page_flock.Flock()
         self.addCleanup(self.flock.close)
         self.peer = self.flock.peer("first", JOB)
+        page_flock.until("a step", lambda: self.peer.ask("/api/state")["step"])
 
     def steps_per_s(self, seconds=4):
         begin, at = self.peer.ask("/api/state")["step"], time.monotonic()
