@@ -133,7 +133,7 @@ class Top(unittest.TestCase):
         self.peer.terminate()
         self.peer.stdout.read()
         self.peer.wait(60)
-        terminal.wait_for(r"! this peer has left at step \d+; the o")  # 45 columns
+        terminal.wait_for(r"! this peer has left at step \d+; the s")  # 45 columns: the same command goes on
         terminal.press("q")
         terminal.wait_for("ended with 0")
 

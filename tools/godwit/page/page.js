@@ -464,6 +464,7 @@ const endWords = {
   done: "The job is done",
   stopped: "The job was stopped. The same command goes on from its last checkpoint",
   left: "This peer has left its flock, as it was asked to; the others go on",
+  alone: "This peer has ended, as it was asked to. The same command goes on from its last checkpoint",
 };
 
 const endKind = (s) => (s.outcome === "done" ? "good" : s.outcome in endWords ? "warn" : "bad");
@@ -473,7 +474,7 @@ function showEnd(s) {
   end.hidden = !s.outcome;
   if (!s.outcome) return;
   const last = events.filter((e) => e.event === "done").pop() || {};
-  const facts = [endWords[s.outcome] || "This peer has ended: " + s.outcome, s.reason && s.outcome !== "done" ? s.reason : ""];
+  const facts = [endWords[s.outcome === "left" && last.peers < 2 ? "alone" : s.outcome] || "This peer has ended: " + s.outcome, s.reason && s.outcome !== "done" ? s.reason : ""];
   facts.push((s.steps > 0 && s.step < s.steps ? whole(s.step) + " of " + whole(s.steps) : whole(s.step)) + " steps" + (last.seconds > 0 ? " in " + duration(last.seconds) : ""));
   const summary = keyValues(last.summary);
   facts.push(summary ? "Result: " + summary : "", last.state ? "Hash of the state: " + last.state : "");

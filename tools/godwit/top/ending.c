@@ -12,7 +12,7 @@ enum { READ_BYTES = 1 << 16 };
 /* The end of the last life in a journal. */
 typedef struct ending {
     char outcome[16], text[300]; /* outcome "": it goes on, or was killed */
-    double steps;
+    double steps, peers;
 } ending;
 
 static bool take_line(void *context, const char *line, size_t length, json_t *event) {
@@ -25,6 +25,7 @@ static bool take_line(void *context, const char *line, size_t length, json_t *ev
     snprintf(e->outcome, sizeof e->outcome, "%s", outcome != NULL ? outcome : "");
     snprintf(e->text, sizeof e->text, "%s", text != NULL ? text : "");
     e->steps = gw_journal_number(event, "steps", 0);
+    e->peers = gw_journal_number(event, "peers", 0);
     return true;
 }
 
@@ -42,7 +43,8 @@ bool gw_top_ending(const char *dir, char *text, size_t size, bool *good) {
     else if (strcmp(e.outcome, "stopped") == 0)
         snprintf(text, size, "the job was stopped at step %.0f; the same command goes on", e.steps);
     else if (strcmp(e.outcome, "left") == 0)
-        snprintf(text, size, "this peer has left at step %.0f; the others go on", e.steps);
+        snprintf(text, size, "this peer has left at step %.0f; %s", e.steps,
+                 e.peers > 1 ? "the others go on" : "the same command goes on");
     else
         snprintf(text, size, "this peer has ended (%s): %s", e.outcome, e.text);
     return true;
