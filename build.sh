@@ -59,7 +59,8 @@ usage: ./build.sh [COMMAND]
              a job on real processes while everything goes wrong (as root);
              fails when its bytes differ, steps were lost, or a process
              crashed or leaks. chaos --help lists its options; chaos --why
-             holds what 'godwit why' tells of such runs against their faults
+             holds what 'godwit why' tells of such runs against their faults;
+             chaos --queue hurts a standing flock that has many jobs
   bench      measure what Godwit promises, as tables (about 40 minutes;
              'bench quick': 10)
   lab [N] [-- COMMAND]
@@ -316,6 +317,10 @@ chaos() {
     if [[ ${1-} == --why ]]; then
         shift
         exec python3 tools/chaos/why.py --binary build/godwit "$@"
+    fi
+    if [[ ${1-} == --queue ]]; then
+        shift
+        exec python3 tools/chaos/queue_chaos.py --binary build/godwit "$@"
     fi
     exec python3 tools/chaos/chaos.py --binary build/godwit "$@"
 }

@@ -81,22 +81,22 @@ class Member:
         self.directory = os.path.join(flock.folder, name)
         self.errors = os.path.join(flock.folder, f"{name}.err")
         self.process = self.reader = self.address = None
-        self.lines = []
+        self.lines, self.history = [], []  # what its process has written to stdout, and all processes before
         self.news = threading.Condition()
 
     # --- its process ---
 
     def start(self, join=(), wait=True):
-        """Starts it; the seeds are members that run. Returns when it listens."""
+        """Starts it; the seeds are other members. Returns when it takes commands, or at once."""
         self.lines, self.address = [], None
         seeds = ["--join", ",".join(other.address for other in join)] if join else []
-        command = ["env", *map("=".join, self.flock.mark.items()), self.binary, "up", "--as-root", "--dir", self.directory, "--name", self.name,
-                   "--listen", f"{self.home.address}:{self.home.port}", *seeds, *self.options]
+        command = ["env", *map("=".join, self.flock.mark.items()), self.binary, "up", "--as-root",
+                   "--dir", self.directory, "--name", self.name, "--listen", f"{self.home.address}:{self.home.port}",
+                   *seeds, *self.options]
         self.process = self.home.launch(command, self.errors)
         self.reader = threading.Thread(target=self.read, args=(self.process,), daemon=True)
         self.reader.start()
         if wait:
-            self.address = self.await_line(r"is a member of the flock .* at (\S+): ").group(1)
             until(f"{self.name} opens its door", self.answers)
 
     def answers(self):
@@ -104,6 +104,7 @@ class Member:
         if not self.is_running():
             raise Trouble(f"{self.name} has ended: {self.last_words()}")
         with contextlib.suppress(OSError), self.knock():
+            self.address = self.await_line(r"is a member of the flock .* at (\S+): ").group(1)
             return True
         return False
 
@@ -112,7 +113,7 @@ class Member:
         door = socket.socket(socket.AF_UNIX)
         door.settimeout(PATIENCE_S)
         try:
-            door.connect(os.path.join(self.home.inside(self.directory), "flock.sock"))
+            door.connect(os.path.join(self.directory, "flock.sock"))
         except OSError:
             door.close()
             raise
@@ -120,8 +121,10 @@ class Member:
 
     def read(self, process):
         for line in process.stdout:
+            text = line.decode(errors="replace").rstrip("\n")
             with self.news:
-                self.lines.append(line.decode(errors="replace").rstrip("\n"))
+                self.lines.append(text)
+                self.history.append(text)
                 self.news.notify_all()
         process.stdout.close()
         with self.news:
@@ -164,7 +167,7 @@ class Member:
     def keepers(self):
         """The processes that keep its children: {pid: id of the job}."""
         found = {}
-        beginning = os.path.join(self.home.inside(self.directory), "jobs", "")
+        beginning = os.path.join(self.directory, "jobs", "")
         for pid in processes():
             words = [word.decode(errors="replace") for word in read(pid, "cmdline")]
             if "--keep" in words[:3] and words[3].startswith(beginning):
@@ -194,7 +197,7 @@ class Member:
 
     def run(self, command, *arguments, cwd=None, seconds=PATIENCE_S, **environment):
         """Gives it a command, and returns how that ended. It is given as if by a user with nothing but PATH and HOME."""
-        words = [self.flock.binary, command, "--dir", self.home.inside(self.directory), *arguments]
+        words = [self.flock.binary, command, "--dir", self.directory, *arguments]
         own = {"PATH": os.environ["PATH"], "HOME": self.flock.folder, **self.flock.mark, **environment}
         return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                               timeout=seconds, cwd=cwd or self.flock.folder, env=own)
@@ -260,6 +263,13 @@ class Members:
         for member in self.running():
             until(f"{member.name} knows {', '.join(sorted(names))} as ready",
                   lambda: {name for name, state in member.nodes().items() if state == "ready"} >= names)
+
+    def until_ready_or_trusted(self):
+        """As until_ready; a node where children were killed may take no jobs until somebody says that it is well."""
+        for member in self.running():
+            until(f"{member.name} opens its door", member.answers)
+        self.running()[0].run("drain", "--undo", *(member.name for member in self.running()))
+        self.until_ready()
 
     def marked(self):
         """All processes of the flock that run: {pid: command line}."""

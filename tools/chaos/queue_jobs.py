@@ -1,0 +1,140 @@
+"""The kinds of jobs that are submitted to a standing flock under chaos (queue_chaos.py). A kind is a class:
+
+- options(): what is given to `godwit submit`; a number tells apart the jobs of a run;
+- wrong(job): why its outcome is not that of a quiet run, or None; `job` is what `godwit info --json` tells when all is over.
+
+A new kind is a class here, and its name in KINDS.
+"""
+
+import os
+import re
+import subprocess
+
+STEPS = ["synthetic", "--state-bytes", "16k", "--sum-elements", "64", "--workers", "1", "--shards", "12"]
+
+
+class Job:
+    """One job that was submitted. Its files are in the run's folder of effects."""
+
+    weight = 1.0  # how often the kind is chosen, relative to others
+    state = "done"  # in which it ends
+
+    def __init__(self, run, number):
+        self.run, self.number = run, number
+        self.name = f"{self.kind()}-{number}"
+        self.effects = os.path.join(run.effects, self.name)
+        self.id = None  # when it was submitted
+        self.hurt = 0  # how many of its processes were killed
+
+    @classmethod
+    def kind(cls):
+        return cls.__name__.lower()
+
+    def options(self):
+        raise NotImplementedError
+
+    def lives(self):
+        """The lines that it has written, one each time that it ran to the end."""
+        if not os.path.exists(self.effects):
+            return []
+        with open(self.effects) as file:
+            return file.read().split()
+
+    def script(self, end):
+        """A command that takes some seconds, has its effect once, and ends as `end` says."""
+        pause = self.run.rng.choice(["0.1", "0.5", "1", "3"])
+        return ["--", "sh", "-c", f"echo begin; sleep {pause}; echo effect >> {self.effects}; echo end; {end}"]
+
+    def wrong(self, job):
+        if job["state"] != self.state:
+            return f"it is {job['state']}, not {self.state}"
+        if not self.lives():
+            return "it has no effect"
+        if self.state == "done" and len(job["ends"]) != 1:
+            return f"{len(job['ends'])} ends were recorded"
+        return None
+
+
+class Command(Job):
+    """A command that has its effect and says what it did."""
+
+    weight = 3.0
+
+    def options(self):
+        return self.script("exit 0")
+
+    def wrong(self, job):
+        if why := super().wrong(job):
+            return why
+        said = self.run.asked().logs(self.id)
+        # Lives that were cut short in the same place have begun before.
+        return None if re.fullmatch(r"(begin\n)*begin\nend\n", said) else f"its output is {said!r}"
+
+
+class Failing(Job):
+    """It fails each time."""
+
+    state = "failed"
+
+    def options(self):
+        return ["--retries", "1", *self.script("exit 3")]
+
+    def wrong(self, job):
+        codes = [one["code"] for one in job["rounds"]]
+        return super().wrong(job) or (None if codes == [3, 3] else f"its rounds ended with {codes}")
+
+
+class Mended(Job):
+    """It fails the first time."""
+
+    def options(self):
+        return ["--retries", "3", *self.script("[ $GODWIT_ATTEMPT != 0 ]")]
+
+    def wrong(self, job):
+        codes = [one["code"] for one in job["rounds"]]
+        return super().wrong(job) or (None if codes == [1] else f"its rounds ended with {codes}")
+
+
+class Parents(Job):
+    """A command with processes of its own, in sessions of their own, which it leaves behind."""
+
+    def options(self):
+        return self.script("setsid sh -c 'trap \"\" TERM; sleep 600' & sleep 0.2")
+
+
+class Steps(Job):
+    """A job of steps, on as many nodes as there are."""
+
+    weight = 2.0
+
+    def steps(self):
+        return [*STEPS, "--steps", "12", "--seed", str(self.number % 4)]
+
+    def options(self):
+        return ["--nodes", f"1..{len(self.run.flock.list)}", *self.steps(), "--shard-ms", "30",
+                "--checkpoint-every", "2", "--probe-interval-ms", "100"]
+
+    def wrong(self, job):
+        if job["state"] != "done":
+            return f"it is {job['state']}, not done"
+        hashes = {end["hash"] for end in job["ends"]}
+        expected = self.run.alone(self.steps())
+        return None if hashes == {expected} else f"its result is {', '.join(sorted(hashes))}, not {expected}"
+
+
+class After(Job):
+    """A command behind the job that was submitted last."""
+
+    def options(self):
+        self.first = self.run.rng.choice([job for job in self.run.jobs if job.id and job.state == "done"] or [None])
+        return [*(["--after", self.first.id] if self.first else []), *self.script("exit 0")]
+
+
+KINDS = [Command, Failing, Mended, Parents, Steps, After]
+
+
+def result_alone(binary, steps, folder):
+    """The hash of a job of steps on one peer that nobody disturbs."""
+    done = subprocess.run([binary, "run", *steps, "--shard-ms", "0", "--dir", folder, "--listen", "127.0.0.1:0", "--quiet"],
+                          capture_output=True, text=True, check=True, timeout=300)
+    return re.search(r"state=([0-9a-f]{64})", done.stdout + done.stderr).group(1)
