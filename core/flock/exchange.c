@@ -56,7 +56,7 @@ typedef struct source {
 
 typedef struct known_state {
     gw_job_record_id id;
-    uint64_t digest;
+    uint64_t digest, number;
 } known_state;
 
 struct gw_exchange {
@@ -72,8 +72,9 @@ struct gw_exchange {
     uint32_t count, room;
     waited asked[WAITING];       /* a ring, of what was asked for last */
     source sources[WAITING];     /* a ring, of records that are to be made durable for others */
-    known_state states[WAITING]; /* a ring, of states that records had here since they were put */
-    uint32_t asked_at, sources_at, states_at;
+    known_state states[WAITING]; /* a ring, of states that records have had here */
+    uint32_t asked_at, sources_at;
+    uint64_t state_count;
 };
 
 static uint64_t next_random(gw_exchange *x) {
@@ -332,14 +333,16 @@ static void look_at_gate(gw_exchange *x, uint64_t now_ns) {
 
 /* Notes that a record has another state now. */
 static void note_state(gw_exchange *x, const gw_job_record *record) {
-    x->states[x->states_at] = (known_state){record->id, gw_job_record_digest(record)};
-    x->states_at = (x->states_at + 1) % WAITING;
+    uint32_t at = (uint32_t)(x->state_count % WAITING);
+    x->states[at] = (known_state){record->id, gw_job_record_digest(record), ++x->state_count};
 }
 
-static bool had_state(const gw_exchange *x, const gw_job_record_id *id, uint64_t digest) {
+/* The number of a state; 0: it is not known here. */
+static uint64_t number_of(const gw_exchange *x, const gw_job_record_id *id, uint64_t digest) {
     for (uint32_t i = 0; i < WAITING; i++)
-        if (x->states[i].digest == digest && gw_job_record_id_equal(&x->states[i].id, id)) return true;
-    return false;
+        if (x->states[i].digest == digest && gw_job_record_id_equal(&x->states[i].id, id))
+            return x->states[i].number;
+    return 0;
 }
 
 static void joined(gw_exchange *x, const gw_peer_id *from, const gw_job_record *record, batch *asks,
@@ -573,7 +576,8 @@ static void hear_durable(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
         gw_job_record_id id;
         gw_get_bytes(r, id.bytes, sizeof id.bytes);
         uint64_t digest = gw_get_u64(r);
-        if (!r->failed && had_state(x, &id, digest)) x->sink.held(x->sink.context, &id, from);
+        uint64_t number = r->failed ? 0 : number_of(x, &id, digest);
+        if (number > 0) x->sink.held(x->sink.context, &id, from, number);
     }
 }
 
@@ -711,6 +715,10 @@ void gw_exchange_tick(gw_exchange *x, uint64_t now_ns) {
 
 uint64_t gw_exchange_news(const gw_exchange *x) {
     return x->news;
+}
+
+uint64_t gw_exchange_states(const gw_exchange *x) {
+    return x->state_count;
 }
 
 bool gw_exchange_is_past_gate(const gw_exchange *x) {

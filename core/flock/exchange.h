@@ -47,8 +47,8 @@ typedef struct gw_exchange_sink {
     void (*record_changed)(void *context, const gw_job_record_id *id);
     /* A member's list of claims has changed. */
     void (*claims_changed)(void *context, const gw_peer_id *member);
-    /* Another member holds the record durably, in a state that it had here since it was put first, or one that has more. */
-    void (*held)(void *context, const gw_job_record_id *id, const gw_peer_id *member);
+    /* Another member holds the record durably, with all that it had here in its state of this number. */
+    void (*held)(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state);
 } gw_exchange_sink;
 
 typedef struct gw_exchange_config {
@@ -91,6 +91,9 @@ void gw_exchange_durable(gw_exchange *exchange, const gw_job_record_id *id, uint
 
 /* Rises with whatever a member's decisions depend on: a record, claims, who has heard of this member's, and the gate. */
 uint64_t gw_exchange_news(const gw_exchange *exchange);
+/* How many states all records together have had here. A state that a change makes has a higher number than this before it. */
+uint64_t gw_exchange_states(const gw_exchange *exchange);
+
 bool gw_exchange_is_past_gate(const gw_exchange *exchange);
 /* Whether the time alone has opened the gate. */
 bool gw_exchange_gate_is_forced(const gw_exchange *exchange);

@@ -100,9 +100,9 @@ static void claims_changed(void *context, const gw_peer_id *member) {
     GW_ASSERT(!gw_peer_id_is_none(member));
 }
 
-static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member) {
+static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
     GW_ASSERT(gw_job_records_find(((party *)context)->records, id) != NULL);
-    GW_ASSERT(member->bytes[0] >= 1 && member->bytes[0] <= MEMBERS);
+    GW_ASSERT(member->bytes[0] >= 1 && member->bytes[0] <= MEMBERS && state > 0);
 }
 
 static void add_record(party *p, uint8_t first, uint8_t kind) {

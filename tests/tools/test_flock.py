@@ -416,6 +416,9 @@ class Lives(Case):
         large = "LARGE=" + "x" * 8192  # more than what is left of the last page
         job = json.loads(flock[0].do("submit", "--json", "--hold", "--env", large, "--", "true"))
         self.assertEqual(job["disks"], 1)
+        done = flock[0].run("cancel", job["id"])
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("on 1 disk so far: other nodes have not confirmed it", done.stderr)
         self.until("the other says so", lambda: flock[0].nodes()["n2"] == "disk full")
         self.assertIn("the disk takes no writes", flock[1].last_words())
         done = flock[1].run("submit", "--", "true")

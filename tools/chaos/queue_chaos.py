@@ -77,6 +77,12 @@ class Run:
         """A member that answers."""
         return next(member for member in self.flock.running() if member not in self.hurt())
 
+    def ask(self, *command):
+        """Gives a member a command; returns what it has said, or None where it could not."""
+        with contextlib.suppress(Trouble, subprocess.TimeoutExpired):
+            return self.rng.choice(self.free()).do(*command, seconds=5)
+        return None
+
     def name_of(self, id):
         return next((job.name for job in self.jobs if job.id == id), id[:8])
 
@@ -112,6 +118,7 @@ class Run:
         except (Trouble, subprocess.TimeoutExpired):
             return  # nobody has said that it was taken: it may be there, or not
         self.jobs.append(job)
+        job.was_submitted()
         self.say(f"{job.name} {job.id[:8]} is submitted at {member.name}")
         if self.rng.random() < 0.1 and member in self.free() and len(self.free()) > 1:
             fault = queue_faults.Power(self)  # who has submitted it is gone
@@ -176,8 +183,11 @@ class Run:
             self.turn()
 
     def heal(self):
-        while self.lasting:
+        ends = time.monotonic() + PATIENCE_S
+        while self.due:
             self.turn()
+            if time.monotonic() > ends:
+                raise Trouble("no member takes what was to be told of some jobs")
         self.say("all is well again")
         self.flock.until_ready_or_trusted()
         healed = time.monotonic()
@@ -219,7 +229,7 @@ class Run:
 
     def tell(self, wrong):
         kinds = collections.Counter(job.kind() for job in self.jobs)
-        commands = [job for job in self.jobs if not isinstance(job, queue_jobs.Steps)]
+        commands = [job for job in self.jobs if not isinstance(job, (queue_jobs.Steps, queue_jobs.Cancelled))]
         rounds = {queue_jobs.Failing: 2, queue_jobs.Mended: 2}
         more = sum(len(job.lives()) - rounds.get(type(job), 1) for job in commands)
         print("jobs:   " + ", ".join(f"{count} {name}" for name, count in sorted(kinds.items())))

@@ -33,6 +33,16 @@ class Job:
     def options(self):
         raise NotImplementedError
 
+    def was_submitted(self):
+        """Called when it was acknowledged."""
+
+    def tell(self, command):
+        """Gives some member a command about it, until one has taken it."""
+        def try_once():
+            if self.run.ask(command, self.id) is None:
+                self.run.later(0.5, try_once)
+        self.run.later(self.run.rng.uniform(0.2, 5), try_once)
+
     def lives(self):
         """The lines that it has written, one each time that it ran to the end."""
         if not os.path.exists(self.effects):
@@ -130,7 +140,32 @@ class After(Job):
         return [*(["--after", self.first.id] if self.first else []), *self.script("exit 0")]
 
 
-KINDS = [Command, Failing, Mended, Parents, Steps, After]
+class Cancelled(Job):
+    """A command that would go on for ever, and is cancelled somewhere."""
+
+    state = "cancelled"
+
+    def options(self):
+        return ["--", "sh", "-c", f"echo effect >> {self.effects}; sleep 86400"]
+
+    def was_submitted(self):
+        self.tell("cancel")
+
+    def wrong(self, job):
+        return None if job["state"] == self.state else f"it is {job['state']}, not {self.state}"
+
+
+class Held(Job):
+    """A command that waits until it is released somewhere."""
+
+    def options(self):
+        return ["--hold", *self.script("exit 0")]
+
+    def was_submitted(self):
+        self.tell("release")
+
+
+KINDS = [Command, Failing, Mended, Parents, Steps, After, Cancelled, Held]
 
 
 def result_alone(binary, steps, folder):

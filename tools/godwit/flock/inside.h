@@ -53,11 +53,12 @@ typedef struct gw_reply {
     uint32_t id;
 } gw_reply;
 
-/* A submission that is to be durable here and elsewhere. */
+/* A submission, or a change of a job, that is to be durable here and elsewhere. */
 typedef struct gw_member_submission {
     gw_reply reply;
     gw_job_record_id id;
-    bool durable;
+    bool durable, is_change;
+    uint64_t after; /* states of records before it */
     gw_peer_id holders[GW_MEMBER_HOLDERS]; /* other members that have it */
     uint32_t elsewhere;
     bool has_files;
@@ -219,7 +220,8 @@ void gw_member_serve_close(gw_flock_member *m);
 /* Looks after what waits: something has changed, or time has passed. */
 void gw_member_serve_look(gw_flock_member *m);
 void gw_member_submission_durable(gw_flock_member *m, const gw_job_record_id *id);
-void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *member);
+void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *member,
+                               uint64_t state);
 void gw_member_hear_request(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 void gw_member_hear_answer(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 /* Answers a request; `object` is released, `bytes` are copied. */

@@ -233,8 +233,9 @@ static void exchange_claims(void *context, const gw_peer_id *member) {
     gw_member_decide_soon(context);
 }
 
-static void exchange_held(void *context, const gw_job_record_id *id, const gw_peer_id *member) {
-    gw_member_submission_held(context, id, member);
+static void exchange_held(void *context, const gw_job_record_id *id, const gw_peer_id *member,
+                          uint64_t state) {
+    gw_member_submission_held(context, id, member, state);
 }
 
 static void exchange_due(void *context) {

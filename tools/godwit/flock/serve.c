@@ -156,6 +156,10 @@ static void acknowledge(gw_flock_member *m, uint32_t index) {
     gw_hex(one.id.bytes, sizeof one.id.bytes, text);
     gw_json_text(object, "id", text);
     gw_json_count(object, "disks", one.durable + one.elsewhere);
+    if (one.is_change) {
+        gw_json_flag(object, "was_over", false);
+        gw_json_count(object, "live", gw_member_live_count(m));
+    }
     if (one.has_files) gw_json_count(object, "file_disks", 1 + one.files_elsewhere);
     gw_member_answer(m, &one.reply, object, NULL, 0);
 }
@@ -181,9 +185,11 @@ static void note_holder(gw_member_submission *one, const gw_peer_id *member) {
     if (one->elsewhere < GW_MEMBER_HOLDERS) one->holders[one->elsewhere++] = *member;
 }
 
-void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *member) {
+void gw_member_submission_held(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *member,
+                               uint64_t state) {
     for (uint32_t i = 0; i < m->submission_count; i++)
-        if (gw_job_record_id_equal(&m->submissions[i].id, id)) note_holder(&m->submissions[i], member);
+        if (state > m->submissions[i].after && gw_job_record_id_equal(&m->submissions[i].id, id))
+            note_holder(&m->submissions[i], member);
     gw_member_decide_soon(m); /* it answers there: the exchange must not be called from here */
 }
 
@@ -204,6 +210,7 @@ void gw_member_take_submission(gw_flock_member *m, const gw_reply *reply, const 
         (gw_member_submission){.reply = *reply,
                                .id = record->id,
                                .durable = known,
+                               .after = known ? 0 : gw_exchange_states(m->exchange),
                                .has_files = has_files,
                                .until_ns = gw_now_ns() + (has_files ? FILES_NS : ACKNOWLEDGE_NS)};
     gw_member_change(m, record);
@@ -289,11 +296,27 @@ static void change(gw_flock_member *m, const gw_reply *reply, const json_t *requ
                                  .priority = priority != NULL ? (int32_t)json_integer_value(priority) : now,
                                  .hold = hold != NULL ? json_is_true(hold) : held};
     }
-    bool over = gw_job_record_is_over(record);
-    if (!over) gw_member_change(m, &change);
-    json_t *object = json_object();
-    gw_json_flag(object, "was_over", over);
-    gw_member_answer(m, reply, object, NULL, 0);
+    if (gw_job_record_is_over(record)) {
+        json_t *object = json_object();
+        gw_json_flag(object, "was_over", true);
+        gw_member_answer(m, reply, object, NULL, 0);
+        return;
+    }
+    if (!change.cancel && change.knob.n == 0) {
+        gw_member_refuse(m, reply, "a change has \"cancel\", \"hold\" or \"priority\"");
+        return;
+    }
+    if (m->submission_count == GW_MEMBER_CALLS) {
+        gw_member_refuse(m, reply, "too many changes wait for a disk: try again");
+        return;
+    }
+    m->submissions[m->submission_count++] = (gw_member_submission){.reply = *reply,
+                                                                   .id = id,
+                                                                   .is_change = true,
+                                                                   .after = gw_exchange_states(m->exchange),
+                                                                   .until_ns = gw_now_ns() + ACKNOWLEDGE_NS};
+    gw_member_change(m, &change);
+    set_serve_timer(m);
 }
 
 /* The node whose child of a job has written most recently, as far as that is known. */

@@ -154,11 +154,11 @@ static void claims_changed(void *context, const gw_peer_id *member) {
     sim_member_decide_soon(context);
 }
 
-static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member) {
+static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
     sim_member *m = context;
     m->held++;
     for (uint32_t i = 0; i < m->pending_count; i++)
-        if (gw_job_record_id_equal(&m->pending[i].id, id))
+        if (state > m->pending[i].after && gw_job_record_id_equal(&m->pending[i].id, id))
             m->pending[i].elsewhere = 1 + number_of(m->of, member);
     look_at_pending(m);
 }
@@ -457,7 +457,8 @@ void sim_flock_change(sim_flock *w, uint32_t number, const gw_job_record *change
 void sim_flock_put(sim_flock *w, uint32_t number, const gw_job_record *change) {
     sim_member *m = &w->members[number];
     if (m->pending_count < SIM_FLOCK_PENDING)
-        m->pending[m->pending_count++] = (sim_pending){.id = change->id, .cancel = change->cancel};
+        m->pending[m->pending_count++] = (sim_pending){
+            .id = change->id, .cancel = change->cancel, .after = gw_exchange_states(m->exchange)};
     sim_flock_change(w, number, change);
 }
 

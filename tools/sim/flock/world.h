@@ -50,6 +50,7 @@ typedef struct sim_child {
 typedef struct sim_pending {
     gw_job_record_id id;
     bool cancel, durable;
+    uint64_t after;     /* states of records before it */
     uint32_t elsewhere; /* 1 + the member that holds it; 0: none does yet */
 } sim_pending;
 

@@ -80,6 +80,10 @@ static int change_jobs(const char *command, choice *c, const char *key, json_t *
             fprintf(stderr, "%s: %s is over already: %s\n", command, c->names[i],
                     gw_flock_text(job, "state"));
             code = code == 0 ? 1 : code;
+        } else if (gw_flock_number(answer, "disks") < 2 && gw_flock_number(answer, "live") > 1) {
+            fprintf(stderr, "%s: %s: on %d disk%s so far: other nodes have not confirmed it\n", command,
+                    c->names[i], (int)gw_flock_number(answer, "disks"),
+                    gw_flock_number(answer, "disks") == 1 ? "" : "s");
         }
         json_decref(answer);
     }
