@@ -58,7 +58,7 @@ typedef struct gw_member_submission {
     gw_reply reply;
     gw_job_record_id id;
     bool durable, is_change;
-    uint64_t after; /* states of records before it */
+    uint64_t after;                        /* states of records before it */
     gw_peer_id holders[GW_MEMBER_HOLDERS]; /* other members that have it */
     uint32_t elsewhere;
     bool has_files;
