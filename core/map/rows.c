@@ -37,7 +37,6 @@ void gw_map_rows_put(gw_writer *w, const gw_map_row *rows, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const gw_map_row *row = &rows[i];
         const gw_peer_id *peer = bsearch(&row->who, peers, peer_count, sizeof *peers, by_id);
-        if (i > 0 && row->task <= rows[i - 1].task) w->failed = true;
         gw_put_u32(w, row->task);
         gw_put_u8(w, (uint8_t)row->outcome);
         gw_put_u32(w, row->attempt);
@@ -78,8 +77,7 @@ static bool get_rows(gw_reader *r, const uint8_t *peers, uint32_t peer_count, gw
                      uint32_t count) {
     bool named[GW_MAP_PEERS_MOST] = {false};
     for (uint32_t i = 0; i < count; i++)
-        if (!get_row(r, peers, peer_count, &rows[i], named) || (i > 0 && rows[i].task <= rows[i - 1].task))
-            return false;
+        if (!get_row(r, peers, peer_count, &rows[i], named)) return false;
     for (uint32_t i = 0; i < peer_count; i++)
         if (!named[i]) return false;
     return true;

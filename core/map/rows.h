@@ -1,11 +1,11 @@
 /* Rows of a map's table (table.h) as bytes, as a peer writes them to its log and sends them to others. Little-endian
  * (core/base/wire.h):
  *
- *   version u8 | peers u16 | their ids, 16 bytes each, rising | rows u32 | rows of rising tasks, each:
+ *   version u8 | peers u16 | their ids, 16 bytes each, rising | rows u32 | rows, each:
  *     task u32 | outcome u8 | attempt u32 | peer u16, its place among the ids | exit code u8 | signal u8 | wall us u64 |
  *     resident set KiB u32 | bytes u64 | hash 32
  *
- * Every id is that of a row. Thus a set of rows has one encoding. Pure; any thread. */
+ * Every id is that of a row. Thus a list of rows has one encoding. Pure; any thread. */
 #ifndef GODWIT_CORE_MAP_ROWS_H
 #define GODWIT_CORE_MAP_ROWS_H
 
@@ -18,7 +18,7 @@ enum {
     GW_MAP_ROWS_BYTES = 7 + 16 * GW_MAP_PEERS_MOST + GW_MAP_ROWS_MOST * GW_MAP_ROWS_ROW_BYTES,
 };
 
-/* Writes at most GW_MAP_ROWS_MOST rows, whose tasks rise; fails the writer where it has no room, or where there are more
+/* Writes at most GW_MAP_ROWS_MOST rows; fails the writer where it has no room, or where there are more
  * rows, or more peers than GW_MAP_PEERS_MOST. */
 void gw_map_rows_put(gw_writer *w, const gw_map_row *rows, uint32_t count);
 
