@@ -356,6 +356,7 @@ static void decide(void *context) {
         if (live_count == 0) gw_member_decide_soon(m); /* nobody else has to hear it */
     }
     tell_siblings(m);
+    gw_member_tell_maps(m);
     if (m->decide_timer.loop == NULL) { /* nothing that was done has asked for another decision */
         uint64_t latest_ns = in.now_ns + (due.count > 0 ? GW_SECOND_NS : LOOK_NS);
         decide_at(m, again_ns < latest_ns ? again_ns : latest_ns);

@@ -23,6 +23,8 @@ enum {
     CHILDREN = 1024,
     LAST_BYTES = 64 << 10,
     USAGE_CODE = 2,
+    MAP_TROUBLE = 255,
+    MAP_FAILURES = 101, /* or more of them */
     NO_PROGRAM = 127
 };
 enum { LINE_BYTES = 4096, VARIABLES = 2 * GW_JOB_SPEC_WORDS };
@@ -96,6 +98,12 @@ gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, cons
         if (end->code == 0) return GW_CHILD_DONE;
         return end->asked ? GW_CHILD_LEFT : GW_CHILD_FAILED;
     }
+    if (kind ==
+        GW_JOB_MAP) { /* its exit code is the number of tasks that failed, unless it could not go on */
+        if (end->code == 0) return GW_CHILD_DONE;
+        if (end->asked) return GW_CHILD_LEFT;
+        return end->code == MAP_TROUBLE ? GW_CHILD_STRUCK : GW_CHILD_FATAL;
+    }
     if (end->code == USAGE_CODE) return GW_CHILD_FATAL;
     if (outcome == NULL) return end->code == 0 ? GW_CHILD_LEFT : GW_CHILD_STRUCK;
     if (strcmp(outcome, "done") == 0) return GW_CHILD_DONE;
@@ -128,7 +136,7 @@ static bool take_event(void *context, const char *line, size_t length, json_t *e
     return true;
 }
 
-static void describe(gw_child_end *told, const gw_keeper_end *end, const last_event *last) {
+static void describe(gw_child_end *told, gw_job_kind kind, const gw_keeper_end *end, const last_event *last) {
     if (!end->started)
         snprintf(told->text, sizeof told->text, "it could not be started: %.260s", end->text);
     else if (last->text[0] != '\0')
@@ -136,6 +144,9 @@ static void describe(gw_child_end *told, const gw_keeper_end *end, const last_ev
     else if (end->signal != 0)
         snprintf(told->text, sizeof told->text, "ended by signal %d (%s)", end->signal,
                  strsignal(end->signal));
+    else if (kind == GW_JOB_MAP && end->code > 0 && end->code <= MAP_FAILURES)
+        snprintf(told->text, sizeof told->text, "%d%s of its tasks failed", end->code,
+                 end->code == MAP_FAILURES ? " or more" : "");
     else
         snprintf(told->text, sizeof told->text, "%s%sexit code %d", last->outcome,
                  last->outcome[0] ? ", " : "", end->code);
@@ -179,7 +190,7 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
         told.hash = last.state;
         told.began = end.began;
         told.when = end.when;
-        describe(&told, &end, &last);
+        describe(&told, kind, &end, &last);
     } else {
         told.verdict = GW_CHILD_LEFT;
         snprintf(told.text, sizeof told.text, "its keeper, or this machine, ended before it");
@@ -331,6 +342,9 @@ static bool put_command(words *w, const gw_job_spec *spec, const char *folder, c
                      !put(w, err, "--join-timeout=%s", spec->least > 1 ? "30s" : "3s")))
             return false;
     }
+    if (spec->kind == GW_JOB_MAP &&
+        (!put(w, err, "%s", place->program) || !put(w, err, "map") || !put(w, err, "--child=%s", folder)))
+        return false;
     for (uint32_t i = spec->kind == GW_JOB_RUN; i < spec->command_count; i++)
         if (!put(w, err, "%s", spec->command[i])) return false;
     return true;
@@ -455,7 +469,7 @@ static void read_kind(const char *folder, gw_job_kind *kind, uint16_t *port) {
         if (fscanf(file, "%d %u", &number, &port_number) != 2) number = 0;
         fclose(file);
     }
-    *kind = number == GW_JOB_COMMAND ? GW_JOB_COMMAND : GW_JOB_RUN;
+    *kind = number == GW_JOB_COMMAND || number == GW_JOB_MAP ? (gw_job_kind)number : GW_JOB_RUN;
     *port = (uint16_t)port_number;
 }
 

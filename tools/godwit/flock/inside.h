@@ -1,5 +1,6 @@
 /* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, act.c
- * decides about jobs and runs them, serve.c answers commands, view.c describes jobs and nodes. stock.c reads and writes
+ * decides about jobs and runs them, serve.c answers commands, maps.c passes on
+ * what children of maps tell each other, view.c describes jobs and nodes. stock.c reads and writes
  * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
  * its own, which asks other members by transfer.c; keep.c sees to it that checkpoints are on two nodes. Thread: main, unless a comment says otherwise. */
 #ifndef GODWIT_TOOLS_GODWIT_FLOCK_INSIDE_H
@@ -18,6 +19,7 @@
 #include "tools/godwit/flock/children.h"
 #include "tools/godwit/flock/door.h"
 #include "tools/godwit/flock/member.h"
+#include "tools/godwit/flock/relay.h"
 #include "tools/godwit/flock/store.h"
 #include "tools/godwit/flock/transfer.h"
 #include "tools/godwit/node/seeds.h"
@@ -161,6 +163,9 @@ typedef struct gw_flock_member {
     gw_member_passed passed[GW_MEMBER_PASSED];
     uint32_t submission_count, wait_count, passed_count, last_passed;
 
+    /* maps.c */
+    gw_relay *relay;
+
     /* stock.c */
     gw_store *chunks;  /* of the files of jobs */
     gw_helper *reader; /* the thread that reads and writes for others */
@@ -189,7 +194,7 @@ typedef struct gw_flock_member {
 bool gw_member_meet_open(gw_flock_member *m, gw_err *err);
 void gw_member_meet_close(gw_flock_member *m);
 /* Sends a message to another member: a kind, and bytes. */
-enum { GW_LINK_EXCHANGE = 1, GW_LINK_REQUEST, GW_LINK_ANSWER };
+enum { GW_LINK_EXCHANGE = 1, GW_LINK_REQUEST, GW_LINK_ANSWER, GW_LINK_MAP };
 bool gw_member_send(gw_flock_member *m, const gw_peer_id *to, uint8_t kind, const void *bytes, size_t length);
 /* The address of a member; its port is that of the flock. False: it is not known. */
 bool gw_member_address(const gw_flock_member *m, const gw_peer_id *id, gw_addr *addr);
@@ -295,6 +300,13 @@ void gw_member_keep_close(gw_flock_member *m);
  * where several nodes run the job. */
 void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *to, uint64_t step,
                          uint64_t took_ns);
+
+/* maps.c */
+bool gw_member_maps_open(gw_flock_member *m, gw_err *err);
+void gw_member_maps_close(gw_flock_member *m);
+/* Tells the children of maps here who their siblings are, and how many tasks they may run. */
+void gw_member_tell_maps(gw_flock_member *m);
+void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 
 /* view.c */
 bool gw_member_is_done(const gw_job_record *record);

@@ -193,6 +193,9 @@ static void link_message(void *context, const gw_peer_id *peer, const uint8_t *b
     case GW_LINK_ANSWER:
         gw_member_hear_answer(m, peer, bytes + 1, count - 1);
         break;
+    case GW_LINK_MAP:
+        gw_member_hear_map(m, peer, bytes + 1, count - 1);
+        break;
     default:
         break; /* of a later version */
     }

@@ -219,7 +219,8 @@ static bool open_all(gw_flock_member *m, gw_err *err) {
         !gw_member_act_open(m, err) || !gw_member_stock_open(m, err) || !gw_member_meet_open(m, err))
         return false;
     say_welcome(m);
-    if (!gw_member_children_open(m, err) || !gw_member_keep_open(m, err) || !gw_member_serve_open(m, err))
+    if (!gw_member_maps_open(m, err) || !gw_member_children_open(m, err) || !gw_member_keep_open(m, err) ||
+        !gw_member_serve_open(m, err))
         return false;
     gw_exchange_set_claims(m->exchange, &m->claims, gw_now_ns());
     gw_member_decide_soon(m);
@@ -239,6 +240,7 @@ static bool close_all(gw_flock_member *m) {
         gw_member_keep_close(m);
         good = gw_member_prepare_close(m) && gw_member_stock_close(m);
         gw_member_serve_close(m);
+        gw_member_maps_close(m);
         good = gw_member_act_close(m) && good;
         gw_member_meet_close(m);
         int fd = m->signals.fd;

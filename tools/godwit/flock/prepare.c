@@ -37,6 +37,7 @@ struct gw_preparation {
     char folder[GW_KEEPER_FOLDER_TEXT];
     bool wants_checkpoint;
     bool adopts;       /* the job goes on from the checkpoints of another one, which may have run here */
+    bool is_map;       /* its tasks are among the files */
     gw_peer_id *peers; /* that are asked, in this order */
     uint32_t peer_count;
     gw_reply reply;       /* CHECK; HOLD */
@@ -112,7 +113,8 @@ static bool bring_checkpoint(gw_preparation *p, gw_transfer *t, gw_err *err) {
 
 static bool prepare_start(gw_preparation *p, gw_transfer *t, gw_err *err) {
     p->in_directory = has_token(p);
-    if (!p->in_directory && !is_none(&p->files, sizeof p->files) && !unpack(p, t, err)) return false;
+    if ((!p->in_directory || p->is_map) && !is_none(&p->files, sizeof p->files) && !unpack(p, t, err))
+        return false;
     return !p->wants_checkpoint || bring_checkpoint(p, t, err);
 }
 
@@ -401,6 +403,7 @@ static bool begin_start(gw_flock_member *m, const gw_do *action, bool runs_elsew
     if (!gives_up_waiting(m, &action->job)) like.least_step = saved_of(m, &action->job);
     like.wants_checkpoint = spec->kind == GW_JOB_RUN;
     like.runs_elsewhere = runs_elsewhere;
+    like.is_map = spec->kind == GW_JOB_MAP;
     like.directory = spec->directory != NULL ? strdup(spec->directory) : NULL;
     GW_ASSERT_MEMORY(spec->directory == NULL || like.directory != NULL);
     if (begin(m, &like, err) != NULL) return true;

@@ -340,16 +340,24 @@ static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw
     return !gw_peer_id_is_none(node);
 }
 
+/* Whether members serve a file of a job's folder by this name: what its child writes, and of a map what its tasks do
+ * (tools/godwit/map/child). */
+static bool is_stream(const char *name) {
+    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, "rows", "outputs"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
 static void send_piece(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id,
                        const json_t *request) {
     const char *stream = json_string_value(json_object_get(request, "stream"));
     char folder[GW_KEEPER_FOLDER_TEXT], path[GW_PATH_BYTES];
     int64_t offset = json_integer_value(json_object_get(request, "offset"));
     gw_err err;
-    if (stream == NULL || (strcmp(stream, GW_KEEPER_OUT) != 0 && strcmp(stream, GW_KEEPER_ERR) != 0) ||
-        !gw_children_folder(m->children, id, folder, &err) ||
+    if (stream == NULL || !is_stream(stream) || !gw_children_folder(m->children, id, folder, &err) ||
         !gw_durable_path(path, &err, "%s/%s", folder, stream)) {
-        gw_member_refuse(m, reply, "a stream is out or err");
+        gw_member_refuse(m, reply, "a stream is out, err, rows or outputs");
         return;
     }
     struct stat status = {.st_size = 0};

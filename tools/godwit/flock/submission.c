@@ -117,7 +117,9 @@ static bool make_record(gw_job_spec *spec, const uint8_t public_key[32], const u
 bool gw_submission_read(const json_t *s, const uint8_t public_key[32], const uint8_t secret_key[64],
                         gw_job_record *record, gw_err *err) {
     const char *kind = json_string_value(json_object_get(s, "kind"));
-    gw_job_spec spec = {.kind = kind != NULL && strcmp(kind, "command") == 0 ? GW_JOB_COMMAND : GW_JOB_RUN,
+    gw_job_spec spec = {.kind = kind != NULL && strcmp(kind, "command") == 0 ? GW_JOB_COMMAND
+                                : kind != NULL && strcmp(kind, "map") == 0   ? GW_JOB_MAP
+                                                                             : GW_JOB_RUN,
                         .name = json_string_value(json_object_get(s, "name")),
                         .environment_file = json_string_value(json_object_get(s, "environment_file")),
                         .directory = json_string_value(json_object_get(s, "directory")),

@@ -1,6 +1,6 @@
 /* A submission as the commands send it to their member: JSON that becomes a job's specification (core/flock/spec.h).
  *
- *   {"nonce": HEX16, "key": HEX32, "counter": N, "when": MS, "kind": "run" | "command", "name": TEXT,
+ *   {"nonce": HEX16, "key": HEX32, "counter": N, "when": MS, "kind": "run" | "command" | "map", "name": TEXT,
  *    "command": [TEXT...], "environment": [TEXT...], "environment_file": PATH, "directory": PATH, "build": TEXT,
  *    "cores": N, "memory_mib": N, "gpus": N, "least": N, "most": N, "shares": N, "retries": N, "priority": N,
  *    "hold": BOOL, "rigid": BOOL, "after": [ID...], "token": HEX16, "files": HEX32, "sweep": HEX16}

@@ -41,7 +41,10 @@ static void put_spec(json_t *job, const gw_job_spec *spec) {
     json_t *command = json_array(), *after = json_array();
     char text[GW_JOB_RECORD_ID_TEXT];
     gw_json_text(job, "name", spec->name);
-    gw_json_text(job, "kind", spec->kind == GW_JOB_RUN ? "run" : "command");
+    gw_json_text(job, "kind",
+                 spec->kind == GW_JOB_RUN   ? "run"
+                 : spec->kind == GW_JOB_MAP ? "map"
+                                            : "command");
     for (uint32_t i = 0; i < spec->command_count; i++) {
         json_t *holder = json_object(); /* gw_json_text mends what is not UTF-8 */
         gw_json_text(holder, "word", spec->command[i]);
@@ -130,6 +133,12 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
     if (!over && (view.reason == GW_WAIT_AFTER || view.reason == GW_WAIT_BROKEN)) {
         gw_hex(view.after.bytes, ID_BYTES, text);
         gw_json_text(job, "reason_job", text);
+    }
+    gw_relay_progress progress = gw_relay_progress_of(m->relay, &record->id);
+    if (progress.tasks > 0) {
+        gw_json_count(job, "tasks", progress.tasks);
+        gw_json_count(job, "tasks_done", progress.done);
+        gw_json_count(job, "tasks_failed", progress.failed);
     }
     gw_json_count(job, "able", view.able);
     gw_json_count(job, "struck", struck);

@@ -196,26 +196,26 @@ static void log_task(map *m, const map_task *task, const gw_map_run *run) {
 /* Halts. */
 
 /* The exit code of a halt, as GNU parallel has it. */
-static int halt_code(const map *m, const gw_map_run *run, uint64_t total) {
+static int halt_code(const map *m, const gw_map_row *row, uint64_t total) {
     const gw_map_halt *h = &m->options->halt;
     if (h->what == GW_MAP_HALT_SUCCESS) return 0;
     if (h->percent > 0) return (int)(((double)m->failed * 100 + (double)total - 1) / (double)total);
-    if (h->count == 1) return run->row.signal != 0 ? 128 + run->row.signal : run->row.exit_code;
+    if (h->count == 1) return row->signal != 0 ? 128 + row->signal : row->exit_code;
     return (int)(m->failed < GW_MAP_FAILURES_MOST ? m->failed : GW_MAP_FAILURES_MOST);
 }
 
-static void consider_halt(map *m, const gw_map_run *run) {
+/* Halts the map where it is to halt because of a task that has ended. */
+static void consider_halt(map *m, const gw_map_row *row, uint64_t total) {
     const gw_map_halt *h = &m->options->halt;
-    uint64_t total = 0, count = h->what == GW_MAP_HALT_FAIL      ? m->failed
-                                : h->what == GW_MAP_HALT_SUCCESS ? m->succeeded
-                                                                 : m->failed + m->succeeded;
+    uint64_t count = h->what == GW_MAP_HALT_FAIL      ? m->failed
+                     : h->what == GW_MAP_HALT_SUCCESS ? m->succeeded
+                                                      : m->failed + m->succeeded;
     bool of_kind =
-        h->what == GW_MAP_HALT_DONE || (h->what == GW_MAP_HALT_FAIL) == (run->row.outcome == GW_MAP_FAILURE);
+        h->what == GW_MAP_HALT_DONE || (h->what == GW_MAP_HALT_FAIL) == (row->outcome == GW_MAP_FAILURE);
     if (h->when == GW_MAP_HALT_NEVER || m->course != MAP_GOES_ON || !of_kind) return;
-    if (h->percent > 0 && (m->inputs == NULL || !gw_map_inputs_total(m->inputs, &total) || total == 0))
-        return;
+    if (h->percent > 0 && total == 0) return;
     if (h->percent > 0 ? (double)count * 100 < h->percent * (double)total : count < h->count) return;
-    m->halt_code = halt_code(m, run, total);
+    m->halt_code = halt_code(m, row, total);
     static const char *const what[] = {"failed", "succeeded", "ended"};
     map_tell(m, "%llu %s %s: no more tasks are started (--halt)%s", (unsigned long long)count,
              count == 1 ? "task has" : "tasks have", what[h->what],
@@ -224,12 +224,34 @@ static void consider_halt(map *m, const gw_map_run *run) {
     map_end(m, h->when == GW_MAP_HALT_NOW ? MAP_ENDS_NOW : MAP_ENDS_SOON);
 }
 
+void map_follow_feed(map *m) {
+    const gw_map_feed *feed = m->options->feed;
+    gw_map_row failure = {.outcome = GW_MAP_NOTHING}, success = {.outcome = GW_MAP_SUCCESS};
+    gw_map_counts counts = feed->counts(feed->context, &failure);
+    m->failed = counts.failed;
+    m->succeeded = counts.done - counts.failed;
+    if (counts.failed > 0) consider_halt(m, &failure, counts.total);
+    if (m->succeeded > 0) consider_halt(m, &success, counts.total);
+}
+
 /* Ends of attempts. */
+
+/* Hands on what has become of a task that came from elsewhere. */
+static void hand_on(map *m, map_task *task, gw_map_run *run) {
+    const gw_map_feed *feed = m->options->feed;
+    gw_err err;
+    if (run->stop != GW_MAP_STOP_HALT &&
+        !feed->ended(feed->context, task->number, &run->row, m->store, &run->output, &run->errors, &err))
+        map_trouble(m, &err);
+    map_drop_task(m, task);
+}
 
 void map_finish(map *m, map_task *task, gw_map_run *run) {
     const gw_map_options *o = m->options;
     bool success = run->row.outcome == GW_MAP_SUCCESS;
+    uint64_t total = 0;
     gw_err err;
+    if (o->feed != NULL) return hand_on(m, task, run);
     if (success)
         m->succeeded++;
     else
@@ -241,7 +263,8 @@ void map_finish(map *m, map_task *task, gw_map_run *run) {
         map_trouble(m, &err);
     if (m->table != NULL) write_task(m, task, run);
     print_task(m, task, &run->output, &run->errors);
-    if (run->stop != GW_MAP_STOP_HALT) consider_halt(m, run);
+    if (m->inputs == NULL || !gw_map_inputs_total(m->inputs, &total)) total = 0;
+    if (run->stop != GW_MAP_STOP_HALT) consider_halt(m, &run->row, total);
     map_drop_task(m, task);
 }
 

@@ -67,12 +67,15 @@ typedef struct map {
     int signal;    /* that ends the map; 0: none */
     gw_watch signal_watch;
     int signal_fd;
+    bool fed;        /* the feed is open */
     bool in_trouble; /* the map itself cannot go on */
     gw_err trouble;
 } map;
 
 /* start.c. Starts as many tasks as may be started now. */
 void map_start_tasks(map *m);
+/* The next task, which map_drop_task frees. */
+gw_map_next map_next_task(map *m, map_task **task, gw_err *err);
 /* Whether there may be tasks to start, now or later. */
 bool map_has_more(const map *m);
 /* Frees a task and its slot. */
@@ -93,13 +96,20 @@ void map_on_failed(void *context, const gw_err *err);
 void map_finish(map *m, map_task *task, gw_map_run *run);
 /* Notes that a task is passed over. */
 void map_pass_over(map *m, uint64_t number);
+/* Takes over how far the whole map is, by what its feed says. */
+void map_follow_feed(map *m);
 /* Prints as much as can be. */
 void map_flush(map *m);
 /* Writes the last line of JSON. */
 void map_print_summary(map *m);
 gw_map_counts map_counts(const map *m);
 
+/* elsewhere.c. Runs a map whose tasks run elsewhere. */
+void map_run_elsewhere(map *m);
+
 /* map.c. */
+/* Whether something is still to be printed, and somebody waits for it. */
+bool map_is_printing(const map *m);
 void map_trouble(map *m, const gw_err *err);
 void map_end(map *m, map_course course);
 /* Tells people something, in a whole sentence; `format` is that of printf. */

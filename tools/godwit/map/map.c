@@ -40,6 +40,8 @@ void map_trouble(map *m, const gw_err *err) {
 }
 
 void map_end(map *m, map_course course) {
+    const gw_map_feed *feed = m->options->feed;
+    if (feed != NULL && m->course == MAP_GOES_ON && course > m->course) feed->leave(feed->context);
     if (course > m->course) m->course = course;
     if (m->course == MAP_ENDS_NOW && m->runs != NULL) gw_map_runs_end_all(m->runs, GW_MAP_STOP_HALT, false);
 }
@@ -138,14 +140,14 @@ static bool open_runs(map *m, gw_err *err) {
                                                               : GW_MAP_CAPTURE_ALL;
     const gw_map_runs_options options = {.loop = m->loop,
                                          .store = m->store,
-                                         .job = job,
+                                         .job = o->job != NULL ? o->job : job,
                                          .environment = o->environment,
                                          .directory = o->directory,
                                          .nice = nice < 19 ? nice : 19,
                                          .files = files,
                                          .grace_ns = o->grace_ns,
                                          .capture = capture,
-                                         .hash = o->json,
+                                         .hash = o->json || o->feed != NULL,
                                          .context = m,
                                          .ended = map_on_ended,
                                          .wrote = map_on_wrote,
@@ -182,6 +184,10 @@ static bool open_templates(map *m, gw_err *err) {
     return m->tag != NULL;
 }
 
+static void on_trouble(void *context, const gw_err *err) {
+    map_trouble(context, err);
+}
+
 static bool open_map(map *m, gw_err *err) {
     const gw_map_options *o = m->options;
     m->loop = gw_loop_open(err);
@@ -189,14 +195,16 @@ static bool open_map(map *m, gw_err *err) {
     m->store = gw_map_store_open(o->folder, MEMORY_BYTES, err);
     if (m->store == NULL || !open_templates(m, err) || !open_log(m, err)) return false;
     m->order.store = m->store;
-    if (!o->retry_failed && (m->inputs = gw_map_inputs_open(&o->inputs, err)) == NULL) return false;
+    if (!o->retry_failed && o->feed == NULL && (m->inputs = gw_map_inputs_open(&o->inputs, err)) == NULL)
+        return false;
     m->output = gw_map_printer_open(m->loop, m->store, STDOUT_FILENO, "standard output", err);
     m->errors = m->output != NULL
                     ? gw_map_printer_open(m->loop, m->store, STDERR_FILENO, "standard error", err)
                     : NULL;
     if (m->errors == NULL) return false;
     if (o->json && (m->table = gw_map_table_open(GW_MAP_TASKS_MOST, err)) == NULL) return false;
-    return open_runs(m, err);
+    return open_runs(m, err) &&
+           (o->feed == NULL || (m->fed = o->feed->open(o->feed->context, m->loop, on_trouble, m, err)));
 }
 
 static void close_map(map *m) {
@@ -239,8 +247,7 @@ static void on_progress(void *context) {
         map_trouble(m, &err);
 }
 
-/* Whether something is still to be printed, and somebody waits for it. */
-static bool is_printing(const map *m) {
+bool map_is_printing(const map *m) {
     if (m->course == MAP_ENDS_NOW && m->signal != 0) return false;
     return !m->in_trouble && gw_map_printer_backlog(m->output) + gw_map_printer_backlog(m->errors) > 0;
 }
@@ -248,6 +255,7 @@ static bool is_printing(const map *m) {
 static void run_map(map *m) {
     bool summed = m->table == NULL;
     for (;;) {
+        if (m->fed) map_follow_feed(m);
         map_start_tasks(m);
         if (m->progress.fd >= 0 && m->progress_timer.loop == NULL) on_progress(m);
         map_flush(m);
@@ -257,7 +265,7 @@ static void run_map(map *m) {
             summed = true;
             continue;
         }
-        if (ended && !is_printing(m)) break;
+        if (ended && !map_is_printing(m)) break;
         gw_loop_turn(m->loop, UINT64_MAX);
     }
     gw_map_progress_hide(&m->progress);
@@ -280,14 +288,21 @@ int gw_map_main_loop(const gw_map_options *options, gw_err *err) {
     m.again_last = &m.again;
     m.progress = gw_map_progress_begin(options->bar);
     if (open_map(&m, err) && take_signals(&m, &before, err)) {
-        run_map(&m);
+        if (options->runner != NULL)
+            map_run_elsewhere(&m);
+        else
+            run_map(&m);
         gw_err closing;
         if (!gw_map_log_close(&m.log, &closing)) map_trouble(&m, &closing);
         code = exit_code_of(&m);
         if (m.in_trouble) *err = m.trouble;
+        if (m.fed && !options->feed->close(options->feed->context))
+            return code; /* a thread uses what there is */
+        m.fed = false;
     } else {
         (void)gw_map_log_close(&m.log, &m.trouble);
     }
+    if (m.fed) options->feed->close(options->feed->context);
     close_map(&m);
     return code;
 }

@@ -3,7 +3,9 @@
 #ifndef GODWIT_TOOLS_GODWIT_MAP_MAP_H
 #define GODWIT_TOOLS_GODWIT_MAP_MAP_H
 
+#include "tools/godwit/map/feed.h"
 #include "tools/godwit/map/inputs.h"
+#include "tools/godwit/map/runner.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,6 +54,10 @@ typedef struct gw_map_options {
     const char *shell;
     char *const *environment; /* ends with NULL */
     bool json;
+    const char *job;             /* GODWIT_JOB of the tasks; NULL: a random one */
+    const gw_map_feed *feed;     /* NULL: the inputs are the tasks */
+    const gw_map_runner *runner; /* NULL: tasks run here */
+    bool only_hand_over;         /* to the runner: nothing is fetched */
 } gw_map_options;
 
 /* Runs the map to its end. Returns the exit code: the number of tasks that failed, GW_MAP_FAILURES_MOST at most; with a

@@ -1,6 +1,7 @@
 #include "tools/godwit/map/options.h"
 
 #include "core/base/assert.h"
+#include "core/flock/spec.h"
 #include "kernels/host/cores.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
@@ -37,6 +38,14 @@ enum {
     KEY_SHELL,
     KEY_LINK,
     KEY_JSON,
+    KEY_CHILD,
+    KEY_HERE,
+    KEY_FLOCK,
+    KEY_DETACH,
+    KEY_NAME,
+    KEY_NODES,
+    KEY_PRIORITY,
+    KEY_FILES,
 };
 
 static const struct argp_option table[] = {
@@ -86,6 +95,18 @@ static const struct argp_option table[] = {
     {"resume", KEY_RESUME, 0, 0, "Pass over tasks that the job log has, and add to it", 4},
     {"resume-failed", KEY_RESUME_FAILED, 0, 0, "Pass over tasks that succeeded by the job log, and add to it",
      4},
+    {0, 0, 0, 0,
+     "On a flock ('godwit up'), whose nodes all run tasks where this machine is a node of one:", 5},
+    {"here", KEY_HERE, 0, 0, "Run all tasks on this machine", 5},
+    {"flock", KEY_FLOCK, "DIR", 0,
+     "The member's directory (~/.local/state/godwit/flock/MACHINE, or GODWIT_FLOCK)", 5},
+    {"detach", KEY_DETACH, 0, 0, "Hand the map over, and print the job's name", 5},
+    {"name", KEY_NAME, "NAME", 0, "What the job is called (its program and a number)", 5},
+    {"nodes", KEY_NODES, "N", 0, "How many nodes it may have (all)", 5},
+    {"priority", KEY_PRIORITY, "N", 0, "A priority of 1 is worth 128 places in the queue (0)", 5},
+    {"files", KEY_FILES, "PATH", 0,
+     "A file or folder of this directory that nodes without the directory get (repeatable)", 5},
+    {"child", KEY_CHILD, "FOLDER", OPTION_HIDDEN, "Be the child of a flock's member", 4},
     {"retry-failed", KEY_RETRY_FAILED, 0, 0, "Run the commands that failed by the job log, and add to it", 4},
     {0}};
 
@@ -300,6 +321,7 @@ static error_t parse_task(int key, char *text, struct argp_state *state, gw_map_
         if (!gw_map_parse_slots(text, gw_cores(), &o->slots))
             gw_argp_error(state, "--jobs: '%s' is no number of tasks such as 8, 50%%, +2, -1 or 0, up to %d",
                           text, GW_MAP_SLOTS_MOST);
+        l->slots_given = true;
         return 0;
     case KEY_RETRIES:
         o->attempts = (uint32_t)gw_number_of_option(state, "--retries", text, 1, 1 << 20);
@@ -333,6 +355,7 @@ static error_t parse_task(int key, char *text, struct argp_state *state, gw_map_
     case KEY_ENV:
         if (text[0] == '=' || text[0] == '\0')
             gw_argp_error(state, "--env: '%s' has no name of a variable", text);
+        if (l->variable_count < GW_MAP_SHARED_WORDS) l->variables[l->variable_count++] = text;
         if (strchr(text, '=') != NULL) set_variable(l, text); /* what is in the environment is there anyway */
         return 0;
     case KEY_SHELL:
@@ -399,6 +422,50 @@ static error_t parse_output(int key, char *text, struct argp_state *state, gw_ma
     }
 }
 
+static error_t parse_flock(int key, char *text, struct argp_state *state, gw_map_line *l) {
+    switch (key) {
+    case KEY_CHILD:
+        l->child = text;
+        return 0;
+    case KEY_HERE:
+        l->here = true;
+        return 0;
+    case KEY_FLOCK:
+        l->flock = text;
+        return 0;
+    case KEY_DETACH:
+        l->detach = true;
+        return 0;
+    case KEY_NAME:
+        if (!gw_job_name_is_valid(text))
+            gw_argp_error(
+                state,
+                "--name: '%s' is not 1 to %d letters, digits, dots, dashes and underscores, of which the "
+                "first is no dot",
+                text, GW_JOB_SPEC_NAME_BYTES);
+        l->name = text;
+        return 0;
+    case KEY_NODES:
+        l->nodes = (uint32_t)gw_number_of_option(state, "--nodes", text, 1, GW_JOB_SPEC_NODES);
+        return 0;
+    case KEY_PRIORITY: {
+        char *end;
+        long number = strtol(text, &end, 10);
+        if (end == text || *end != '\0' || number < -1000 || number > 1000)
+            gw_argp_error(state, "--priority: '%s' is no number from -1000 to 1000", text);
+        l->priority = (int)number;
+        return 0;
+    }
+    case KEY_FILES:
+        if (l->file_count == GW_MAP_SHARED_WORDS)
+            gw_argp_error(state, "--files: there are more than %d; name their folder", GW_MAP_SHARED_WORDS);
+        l->files[l->file_count++] = text;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
 /* Checks what options mean together. */
 static void check(struct argp_state *state, const gw_map_options *o) {
     if ((o->resume || o->resume_failed || o->retry_failed) &&
@@ -419,12 +486,34 @@ static void check(struct argp_state *state, const gw_map_options *o) {
         gw_argp_error(state, "--results writes whole outputs: --line-buffer cannot be with it");
 }
 
+/* Keeps an option that says how a task is run: wherever it runs. */
+static void keep_shared(struct argp_state *state, gw_map_line *l, int key, const char *text) {
+    const struct argp_option *option = table;
+    while (option->key != key) option++;
+    char *word = NULL;
+    int length =
+        text != NULL ? asprintf(&word, "--%s=%s", option->name, text) : asprintf(&word, "--%s", option->name);
+    GW_ASSERT_MEMORY(length >= 0);
+    if (l->shared_count == GW_MAP_SHARED_WORDS) gw_argp_error(state, "there are too many options");
+    l->shared[l->shared_count++] = word;
+}
+
+static bool is_shared(int key) {
+    static const int keys[] = {'N',       'n',      'I',       'q',        'j',      KEY_RETRIES, KEY_TIMEOUT,
+                               KEY_GRACE, KEY_HALT, KEY_DELAY, KEY_MEMORY, KEY_NICE, KEY_SHELL};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (keys[i] == key) return true;
+    return false;
+}
+
 static error_t parse(int key, char *text, struct argp_state *state) {
     gw_map_line *l = state->input;
+    if (is_shared(key)) keep_shared(state, l, key, text);
     if (key == ARGP_KEY_SUCCESS) check(state, &l->options);
     error_t result = parse_input(key, text, state, l);
     if (result == ARGP_ERR_UNKNOWN) result = parse_task(key, text, state, l);
     if (result == ARGP_ERR_UNKNOWN) result = parse_output(key, text, state, l);
+    if (result == ARGP_ERR_UNKNOWN) result = parse_flock(key, text, state, l);
     return result;
 }
 
@@ -461,7 +550,8 @@ static void take_operands(struct argp_state *state, gw_map_line *l, int argc, ch
                        &(gw_map_inputs_source){
                            .words = argv + from, .count = (uint32_t)(at - from), .linked = linked});
     }
-    if (l->source_count == 0) add_source(state, l, &(gw_map_inputs_source){.path = standard});
+    if (l->source_count == 0 && l->child == NULL)
+        add_source(state, l, &(gw_map_inputs_source){.path = standard});
     if (l->options.retry_failed && l->options.word_count > 0)
         gw_argp_error(state, "--retry-failed takes its commands from the job log: give no command");
 }
@@ -495,6 +585,7 @@ void gw_map_line_parse(int argc, char **argv, gw_map_line *l) {
 }
 
 void gw_map_line_free(gw_map_line *l) {
+    for (uint32_t i = 0; i < l->shared_count; i++) free(l->shared[i]);
     free(l->environment);
     l->environment = NULL;
 }

@@ -4,11 +4,24 @@
 
 #include "tools/godwit/map/map.h"
 
+enum { GW_MAP_SHARED_WORDS = 256 };
+
 /* What the options point to, beside argv; zeros at first. */
 typedef struct gw_map_line {
     gw_map_options options;
     gw_map_inputs_source sources[GW_MAP_SOURCES_MOST];
     uint32_t source_count;
+    const char
+        *child; /* the folder of a job of a flock, of which this process is a child; NULL: it is none */
+    bool slots_given;
+    bool here, detach;
+    const char *flock, *name; /* the directory of the member, the name of the job; NULL: as they are chosen */
+    uint32_t nodes;           /* that the job may have; 0: all */
+    int priority;
+    const char *files[GW_MAP_SHARED_WORDS], *variables[GW_MAP_SHARED_WORDS]; /* of --files, and of --env */
+    uint32_t file_count, variable_count;
+    char *shared[GW_MAP_SHARED_WORDS]; /* the options that say how a task is run, as words: owned */
+    uint32_t shared_count;
     char **environment; /* owned */
     uint32_t environment_count, environment_room;
 } gw_map_line;

@@ -77,7 +77,7 @@ static gw_map_next next_logged(map *m, gw_map_values **values, gw_err *err) {
     return GW_MAP_NEXT_FAILED;
 }
 
-static gw_map_next next_task(map *m, map_task **task, gw_err *err) {
+gw_map_next map_next_task(map *m, map_task **task, gw_err *err) {
     gw_map_values *values = NULL;
     gw_map_next next;
     if (m->again != NULL) {
@@ -88,6 +88,11 @@ static gw_map_next next_task(map *m, map_task **task, gw_err *err) {
     }
     if (m->inputs_ended) return GW_MAP_NEXT_END;
     for (;;) {
+        if (m->options->feed != NULL) {
+            next = m->options->feed->next(m->options->feed->context, &m->next_number, &values, err);
+            if (next != GW_MAP_NEXT_READY) return next;
+            break;
+        }
         next = m->options->retry_failed ? next_logged(m, &values, err)
                                         : gw_map_inputs_next(m->inputs, &values, err);
         if (next != GW_MAP_NEXT_READY) return next;
@@ -293,12 +298,15 @@ void map_start_tasks(map *m) {
     gw_err err;
     while (m->input_watch.loop == NULL && may_start(m)) {
         map_task *task = NULL;
-        gw_map_next next = next_task(m, &task, &err);
+        gw_map_next next = map_next_task(m, &task, &err);
         if (next == GW_MAP_NEXT_END) {
             m->inputs_ended = true;
+            if (m->options->feed != NULL) /* what still runs here has been done elsewhere */
+                gw_map_runs_end_all(m->runs, GW_MAP_STOP_HALT, false);
             return;
         }
         if (next == GW_MAP_NEXT_FAILED) return map_trouble(m, &err);
+        if (next == GW_MAP_NEXT_LATER && m->options->feed != NULL) return;
         if (next == GW_MAP_NEXT_LATER) {
             if (!gw_watch_add(m->loop, &m->input_watch, gw_map_inputs_fd(m->inputs), EPOLLIN, on_input, m,
                               &err))

@@ -110,39 +110,60 @@ static bool read_all(int fd, uint8_t *bytes, uint64_t count) {
     return true;
 }
 
-static bool read_file(gw_pack *pack, const char *path, int fd, const struct stat *status, gw_err *err) {
-    uint64_t count = (uint64_t)status->st_size;
-    if (!gw_job_path_is_valid(path))
-        return gw_fail(err, GW_E_USAGE,
-                       "the name of a file that travels consists of printable characters: %.200s", path);
-    if (pack->count == GW_JOB_FILES_MOST)
-        return gw_fail(err, GW_E_LIMIT,
-                       "more than %d files are to travel with the job; leave out %s and what follows",
-                       GW_JOB_FILES_MOST, path);
-    if (count > GW_JOB_FILES_BYTES - pack->bytes)
-        return gw_fail(
-            err, GW_E_LIMIT,
-            "the files that are to travel with the job have more than %d MiB with %s: put data where all "
-            "nodes can read it",
-            GW_JOB_FILES_BYTES >> 20, path);
+/* Makes room for a file of so many bytes. NULL: it cannot travel. */
+static packed *reserve(gw_pack *pack, const char *path, uint64_t count, gw_err *err) {
     packed *one = &pack->list[pack->count];
-    *one = (packed){.path = strdup(path), .bytes = malloc(count + 1), .count = count};
-    GW_ASSERT_MEMORY(one->path != NULL && one->bytes != NULL);
+    if (!gw_job_path_is_valid(path)) {
+        gw_fail(err, GW_E_USAGE, "the name of a file that travels consists of printable characters: %.200s",
+                path);
+    } else if (pack->count == GW_JOB_FILES_MOST) {
+        gw_fail(err, GW_E_LIMIT,
+                "more than %d files are to travel with the job; leave out %s and what follows",
+                GW_JOB_FILES_MOST, path);
+    } else if (count > GW_JOB_FILES_BYTES - pack->bytes) {
+        gw_fail(err, GW_E_LIMIT,
+                "the files that are to travel with the job have more than %d MiB with %s: put data where all "
+                "nodes can read it",
+                GW_JOB_FILES_BYTES >> 20, path);
+    } else {
+        *one = (packed){.path = strdup(path), .bytes = malloc(count + 1), .count = count};
+        GW_ASSERT_MEMORY(one->path != NULL && one->bytes != NULL);
+        return one;
+    }
+    return NULL;
+}
+
+/* Takes a file whose bytes are there. */
+static void take_file(gw_pack *pack, packed *one) {
+    uint32_t chunks = gw_chunk_count(one->count);
+    one->chunks = calloc(chunks + 1, sizeof *one->chunks);
+    GW_ASSERT_MEMORY(one->chunks != NULL);
+    for (uint32_t i = 0; i < chunks; i++)
+        gw_blake2b(one->bytes + gw_chunk_offset(i), gw_chunk_length(one->count, i), one->chunks[i].bytes,
+                   sizeof one->chunks[i].bytes);
+    pack->bytes += one->count;
+    pack->count++;
+}
+
+static bool read_file(gw_pack *pack, const char *path, int fd, const struct stat *status, gw_err *err) {
+    packed *one = reserve(pack, path, (uint64_t)status->st_size, err);
+    if (one == NULL) return false;
     one->executable = (status->st_mode & S_IXUSR) != 0;
-    if (!read_all(fd, one->bytes, count)) {
+    if (!read_all(fd, one->bytes, one->count)) {
         free(one->path);
         free(one->bytes);
         return gw_fail(err, GW_E_IO, "%s cannot be read: it has become shorter, or the disk has failed",
                        path);
     }
-    uint32_t chunks = gw_chunk_count(count);
-    one->chunks = calloc(chunks + 1, sizeof *one->chunks);
-    GW_ASSERT_MEMORY(one->chunks != NULL);
-    for (uint32_t i = 0; i < chunks; i++)
-        gw_blake2b(one->bytes + gw_chunk_offset(i), gw_chunk_length(count, i), one->chunks[i].bytes,
-                   sizeof one->chunks[i].bytes);
-    pack->bytes += count;
-    pack->count++;
+    take_file(pack, one);
+    return true;
+}
+
+bool gw_pack_add_bytes(gw_pack *pack, const char *path, const void *bytes, size_t count, gw_err *err) {
+    packed *one = reserve(pack, path, count, err);
+    if (one == NULL) return false;
+    memcpy(one->bytes, bytes, count);
+    take_file(pack, one);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include "core/os/clock.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/command/flock/hand_over.h"
 #include "tools/godwit/command/flock/pack.h"
 #include "tools/godwit/command/flock/token.h"
 #include "tools/godwit/text/json.h"
@@ -48,10 +49,6 @@ typedef struct choice {
     char **words;
     int word_count;
 } choice;
-
-/* What a job's own environment has of the submitter's. */
-static const char *const usual[] = {"PATH",        "HOME",         "USER",       "LANG",
-                                    "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "LD_LIBRARY_PATH"};
 /* Options of `godwit run` that the member gives. */
 static const char *const own[] = {"--dir",          "--listen", "--advertise", "--join",
                                   "--join-timeout", "--key",    "--cluster",   "--peers",
@@ -195,27 +192,6 @@ static const char submit_doc[] =
 
 /* Building the submission. */
 
-static json_t *environment_of(const choice *c) {
-    json_t *list = json_array();
-    char *text;
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        const char *value = getenv(usual[i]);
-        if (value == NULL) continue;
-        GW_ASSERT_MEMORY(asprintf(&text, "%s=%s", usual[i], value) >= 0);
-        json_array_append_new(list, json_string(text));
-        free(text);
-    }
-    for (uint32_t i = 0; i < c->environment_count; i++) {
-        const char *one = c->environment[i], *value = strchr(one, '=') == NULL ? getenv(one) : NULL;
-        if (strchr(one, '=') == NULL && value == NULL) continue;
-        GW_ASSERT_MEMORY(
-            asprintf(&text, "%s%s%s", one, value != NULL ? "=" : "", value != NULL ? value : "") >= 0);
-        json_array_append_new(list, json_string(text));
-        free(text);
-    }
-    return list;
-}
-
 /* The name of a job that was given none: its first word without its folder and ending, and its number. */
 static void name_job(const choice *c, int64_t number, int64_t swept, char *name, size_t size) {
     char word[41];
@@ -339,14 +315,11 @@ static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64
     uint64_t cores = c->cores != 0   ? c->cores
                      : c->is_command ? 1
                                      : (uint64_t)gw_flock_number(hello, "least_cores");
-    json_t *spec = json_object();
     choose_values(c, at, &chosen);
     name_job(c, counter, c->sweep_count > 0 ? (int64_t)at + 1 : 0, name, sizeof name);
-    gw_flock_put_own(spec, (uint64_t)counter);
-    gw_json_text(spec, "kind", c->is_command ? "command" : "run");
-    gw_json_text(spec, "name", name);
+    json_t *spec = gw_flock_describe(c->is_command ? "command" : "run", name, counter);
     json_object_set_new(spec, "command", command_of(c, &chosen));
-    json_object_set_new(spec, "environment", environment_of(c));
+    json_object_set_new(spec, "environment", gw_flock_environment(c->environment, c->environment_count));
     gw_json_text(spec, "environment_file", c->environment_file);
     gw_json_text(spec, "directory", getcwd(directory, sizeof directory));
     if (!c->is_command) gw_json_text(spec, "build", gw_flock_text(hello, "build"));
@@ -406,43 +379,13 @@ int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err) {
     return code;
 }
 
-/* Gives the files that travel to the member, some chunks at a time. */
-static bool give_files(gw_flock_client *client, const gw_pack *pack, gw_err *err) {
-    enum { AT_ONCE = 8 };
-    uint32_t count;
-    const gw_pack_chunk *chunks = gw_pack_chunks(pack, &count);
-    uint8_t *bytes = malloc(GW_MEMBER_DOOR_BYTES);
-    GW_ASSERT_MEMORY(bytes != NULL);
-    bool good = true;
-    for (uint32_t i = 0; i < count && good;) {
-        json_t *request = json_pack("{s:s}", "do", "put"), *list = json_array();
-        size_t length = 0;
-        for (int k = 0; k < AT_ONCE && i < count && length + chunks[i].length <= GW_MEMBER_DOOR_BYTES;
-             k++, i++) {
-            json_t *one = json_object();
-            gw_json_hash(one, "name", &chunks[i].name);
-            gw_json_count(one, "bytes", chunks[i].length);
-            json_array_append_new(list, one);
-            memcpy(bytes + length, chunks[i].bytes, chunks[i].length);
-            length += chunks[i].length;
-        }
-        json_object_set_new(request, "chunks", list);
-        json_t *answer =
-            gw_member_door_give(&client->door, request, bytes, length, GW_FLOCK_PATIENCE_NS, err);
-        good = answer != NULL;
-        json_decref(answer);
-    }
-    free(bytes);
-    return good;
-}
-
 /* Packs the files that travel, and gives them to the member. */
 static bool send_files(const choice *c, gw_flock_client *client, gw_hash *list, gw_err *err) {
     gw_pack *pack = gw_pack_open(err);
     bool good = pack != NULL;
     for (uint32_t i = 0; good && i < c->file_count; i++) good = gw_pack_add(pack, c->files[i], err);
     if (good) gw_pack_add_script(pack, "godwit submit", c->words, c->word_count, c->is_command);
-    good = good && gw_pack_seal(pack, list, err) && give_files(client, pack, err);
+    good = good && gw_pack_seal(pack, list, err) && gw_flock_give_files(client, pack, err);
     gw_pack_close(pack);
     return good;
 }

@@ -1,0 +1,378 @@
+#include "tools/godwit/command/flock/fetch.h"
+
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/os/clock.h"
+#include "tools/godwit/map/child/outputs.h"
+#include "tools/godwit/map/child/row_log.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOKS_AFTER_END = 3 };
+
+#define PATIENCE_NS UINT64_C(60000000000) /* with a node that has outputs and does not answer */
+#define ANSWER_NS   UINT64_C(10000000000)
+#define LOOK_NS     UINT64_C(200000000) /* between two questions whether the job is over */
+
+/* The rows of one life of a peer, by number. */
+typedef struct origin {
+    gw_map_origin name;
+    uint32_t *tasks;
+    uint64_t count, room;
+} origin;
+
+/* A file of a node that is read piece by piece. */
+typedef struct stream {
+    char node[GW_ID_TEXT];
+    uint64_t offset; /* of what follows the buffer */
+    uint8_t *bytes;
+    size_t length, room;
+} stream;
+
+/* The outputs of a node. */
+typedef struct source {
+    gw_peer_id id;
+    stream in;
+    uint32_t due;          /* tasks that are committed, and whose output is there */
+    uint64_t silent_ns;    /* since when it does not answer; 0: it does */
+    bool in_frame, wanted; /* within a frame; which is what a task is to be given */
+    gw_outputs_head head;
+    uint64_t output_left, errors_left;
+    gw_map_output output, errors;
+    crypto_generichash_state hash;
+} source;
+
+struct gw_flock_fetch {
+    gw_flock_client *client;
+    const gw_flock_place *place;
+    uint64_t alone_ns; /* since when no member answers; 0: it does */
+    char job[GW_ID_TEXT];
+    uint32_t tasks;
+    gw_map_table *table;
+    uint8_t *state; /* of each task: COMMITTED and TAKEN */
+    origin *origins;
+    uint32_t origin_count, origin_room;
+    stream rows;
+    source **sources;
+    uint32_t source_count, source_room;
+    uint64_t looked_ns;
+    uint32_t looks_after_end;
+    bool over;
+    /* during a call */
+    gw_map_store *store;
+    gw_map_take *take;
+    void *map;
+    uint32_t progress;
+};
+
+enum { COMMITTED = 1, TAKEN = 2 };
+
+gw_flock_fetch *gw_flock_fetch_open(gw_flock_client *client, const gw_flock_place *place, const char *job,
+                                    uint32_t tasks) {
+    gw_flock_fetch *f = calloc(1, sizeof *f);
+    gw_err err;
+    GW_ASSERT_MEMORY(f != NULL);
+    f->client = client;
+    f->place = place;
+    f->tasks = tasks;
+    snprintf(f->job, sizeof f->job, "%s", job);
+    f->table = gw_map_table_open(tasks, &err);
+    f->state = calloc((size_t)tasks + 1, 1);
+    GW_ASSERT_MEMORY(f->table != NULL && f->state != NULL);
+    return f;
+}
+
+void gw_flock_fetch_close(gw_flock_fetch *f) {
+    if (f == NULL) return;
+    for (uint32_t i = 0; i < f->origin_count; i++) free(f->origins[i].tasks);
+    for (uint32_t i = 0; i < f->source_count; i++) {
+        free(f->sources[i]->in.bytes);
+        free(f->sources[i]); /* outputs that were begun go with the store */
+    }
+    gw_map_table_close(f->table);
+    free(f->origins);
+    free(f->sources);
+    free(f->rows.bytes);
+    free(f->state);
+    free(f);
+}
+
+/* Streams. */
+
+/* Reads the next piece of a stream. Returns how many bytes came; -1: the node cannot be asked now. */
+static int64_t read_piece(gw_flock_fetch *f, stream *s, const char *name, gw_err *err) {
+    void *bytes;
+    size_t count;
+    json_t *request = json_pack("{s:s,s:s,s:s,s:I}", "do", "log", "job", f->job, "stream", name, "offset",
+                                (json_int_t)s->offset);
+    if (s->node[0] != '\0') json_object_set_new(request, "node", json_string(s->node));
+    json_t *answer = gw_member_door_ask(&f->client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, err);
+    if (answer == NULL) return -1;
+    snprintf(s->node, sizeof s->node, "%s", gw_flock_text(answer, "node"));
+    json_decref(answer);
+    if (s->length + count > s->room) {
+        s->room = 2 * (s->length + count);
+        s->bytes = realloc(s->bytes, s->room);
+        GW_ASSERT_MEMORY(s->bytes != NULL);
+    }
+    if (count > 0) memcpy(s->bytes + s->length, bytes, count);
+    free(bytes);
+    s->length += count;
+    s->offset += count;
+    f->progress += count > 0;
+    return (int64_t)count;
+}
+
+static void consume(stream *s, size_t count) {
+    s->length -= count;
+    memmove(s->bytes, s->bytes + count, s->length);
+}
+
+/* Rows. */
+
+static origin *find_origin(gw_flock_fetch *f, const gw_map_origin *name) {
+    for (uint32_t i = 0; i < f->origin_count; i++)
+        if (memcmp(&f->origins[i].name, name, sizeof *name) == 0) return &f->origins[i];
+    if (f->origin_count == f->origin_room) {
+        f->origin_room = 2 * f->origin_room + 8;
+        f->origins = realloc(f->origins, f->origin_room * sizeof *f->origins);
+        GW_ASSERT_MEMORY(f->origins != NULL);
+    }
+    f->origins[f->origin_count] = (origin){.name = *name};
+    return &f->origins[f->origin_count++];
+}
+
+static bool take_rows(void *context, const gw_map_origin *name, uint64_t first, const gw_map_row *rows,
+                      uint32_t count) {
+    gw_flock_fetch *f = context;
+    origin *o = find_origin(f, name);
+    bool improved;
+    gw_err err;
+    if (first > o->count) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].task >= f->tasks) return false;
+        if (first + i < o->count) continue; /* another node's file has told it */
+        if (!gw_map_table_join(f->table, &rows[i], &improved, &err)) return false;
+        if (o->count == o->room) {
+            o->room = 2 * o->room + 64;
+            o->tasks = realloc(o->tasks, o->room * sizeof *o->tasks);
+            GW_ASSERT_MEMORY(o->tasks != NULL);
+        }
+        o->tasks[o->count++] = rows[i].task;
+    }
+    return true;
+}
+
+static source *find_source(gw_flock_fetch *f, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < f->source_count; i++)
+        if (gw_peer_id_equal(&f->sources[i]->id, id)) return f->sources[i];
+    if (f->source_count == f->source_room) {
+        f->source_room = 2 * f->source_room + 8;
+        f->sources = realloc(f->sources, f->source_room * sizeof(source *));
+        GW_ASSERT_MEMORY(f->sources != NULL);
+    }
+    source *s = calloc(1, sizeof *s);
+    GW_ASSERT_MEMORY(s != NULL);
+    s->id = *id;
+    gw_hex(id->bytes, sizeof id->bytes, s->in.node);
+    f->sources[f->source_count++] = s;
+    return s;
+}
+
+static void take_commit(void *context, const gw_map_origin *name, uint64_t count) {
+    gw_flock_fetch *f = context;
+    const origin *o = find_origin(f, name);
+    gw_map_row row;
+    for (uint64_t i = 0; i < count && i < o->count; i++) {
+        uint32_t task = o->tasks[i];
+        if (f->state[task] != 0 || gw_map_table_find(f->table, task, &row) == GW_MAP_NOTHING) continue;
+        f->state[task] |= COMMITTED;
+        find_source(f, &row.who)->due++;
+    }
+}
+
+/* Takes all rows that are known as if they were committed. */
+static void commit_all(gw_flock_fetch *f) {
+    for (uint32_t i = 0; i < f->origin_count; i++) {
+        gw_map_origin name = f->origins[i].name;
+        take_commit(f, &name, f->origins[i].count);
+    }
+}
+
+/* Reads rows, from the node that was asked last, or another one where that cannot be asked. */
+static bool read_rows(gw_flock_fetch *f) {
+    gw_row_log_reader reader = {f, take_rows, take_commit};
+    gw_err err;
+    for (;;) {
+        int64_t got = read_piece(f, &f->rows, GW_ROW_LOG_NAME, &err);
+        bool again = got < 0 && f->rows.node[0] != '\0';
+        if (got < 0) {
+            f->rows.node[0] = '\0'; /* any node, from the beginning */
+            f->rows.offset = f->rows.length = 0;
+            if (again) continue;
+            return false;
+        }
+        size_t head = f->rows.offset == f->rows.length ? GW_ROW_LOG_HEAD_BYTES : 0, used;
+        if (f->rows.length < head) return true;
+        if (!gw_row_log_read(f->rows.bytes + head, f->rows.length - head, &reader, &used)) {
+            gw_log(GW_WARN, "map", "the rows on a node are damaged: another one is asked");
+            f->rows.node[0] = '\0';
+            f->rows.offset = f->rows.length = 0;
+            return false;
+        }
+        if (used > 0) consume(&f->rows, head + used);
+        if (got == 0) return true;
+    }
+}
+
+/* Outputs. */
+
+/* Whether a frame is that of the row of its task. Every row of its node that comes before is known: false of *known means
+ * that it has to be waited for. */
+static bool is_wanted(const gw_flock_fetch *f, const source *s, bool *known) {
+    gw_map_row row;
+    *known = true;
+    if (s->head.task >= f->tasks) return false;
+    if ((f->state[s->head.task] & TAKEN) != 0) return false;
+    *known = (f->state[s->head.task] & COMMITTED) != 0;
+    return *known && gw_map_table_find(f->table, s->head.task, &row) != GW_MAP_NOTHING &&
+           gw_peer_id_equal(&row.who, &s->id) && row.attempt == s->head.attempt &&
+           row.bytes == s->head.output;
+}
+
+static void finish_frame(gw_flock_fetch *f, source *s) {
+    gw_map_row row;
+    gw_hash hash;
+    crypto_generichash_final(&s->hash, hash.bytes, sizeof hash.bytes);
+    s->in_frame = false;
+    f->progress++;
+    if (s->wanted && gw_map_table_find(f->table, s->head.task, &row) != GW_MAP_NOTHING &&
+        gw_hash_equal(&hash, &row.hash)) {
+        f->state[s->head.task] |= TAKEN;
+        s->due--;
+        f->take(f->map, s->head.task, &row, &s->output, &s->errors);
+    } else {
+        gw_map_output_drop(f->store, &s->output);
+        gw_map_output_drop(f->store, &s->errors);
+    }
+    s->output = s->errors = (gw_map_output){.bytes = NULL};
+}
+
+/* Takes what is there of a part of a frame. */
+static bool take_part(gw_flock_fetch *f, source *s, uint64_t *left, gw_map_output *to, bool hashed,
+                      gw_err *err) {
+    size_t count = s->in.length < *left ? s->in.length : (size_t)*left;
+    if (count == 0) return true;
+    if (hashed) crypto_generichash_update(&s->hash, s->in.bytes, count);
+    if (s->wanted && !gw_map_output_add(f->store, to, s->in.bytes, count, err)) return false;
+    *left -= count;
+    consume(&s->in, count);
+    return true;
+}
+
+/* Goes through what has been read of a node's outputs. *waits: the next frame's row is not known yet. */
+static bool take_frames(gw_flock_fetch *f, source *s, bool *waits, gw_err *err) {
+    *waits = false;
+    for (;;) {
+        if (!s->in_frame) {
+            bool known;
+            if (s->in.length < GW_OUTPUTS_HEAD_BYTES) return true;
+            if (!gw_outputs_read_head(s->in.bytes, &s->head))
+                return gw_fail(err, GW_E_INVALID, "the outputs on node %.8s are damaged", s->in.node);
+            s->wanted = is_wanted(f, s, &known);
+            if (!known) {
+                *waits = true;
+                return true;
+            }
+            consume(&s->in, GW_OUTPUTS_HEAD_BYTES);
+            s->in_frame = true;
+            s->output_left = s->head.output;
+            s->errors_left = s->head.errors;
+            crypto_generichash_init(&s->hash, NULL, 0, sizeof(gw_hash));
+        }
+        if (!take_part(f, s, &s->output_left, &s->output, true, err)) return false;
+        if (s->output_left == 0 && !take_part(f, s, &s->errors_left, &s->errors, false, err)) return false;
+        if (s->output_left > 0 || s->errors_left > 0) return true;
+        finish_frame(f, s);
+    }
+}
+
+/* Reads the outputs of a node while it has what is due. */
+static bool read_outputs(gw_flock_fetch *f, source *s, gw_err *err) {
+    bool waits;
+    if (!take_frames(f, s, &waits, err)) return false;
+    while (s->due > 0 && !waits) {
+        gw_err why;
+        int64_t got = read_piece(f, &s->in, GW_OUTPUTS_NAME, &why);
+        if (got <= 0) {
+            uint64_t now_ns = gw_now_ns();
+            if (s->silent_ns == 0) s->silent_ns = now_ns;
+            if (now_ns < s->silent_ns + PATIENCE_NS) return true;
+            return gw_fail(
+                err, GW_E_PEER,
+                "what %u tasks have written is on node %.8s, which does not have it or does not answer: %s",
+                s->due, s->in.node, got < 0 ? why.text : "it has less than it said");
+        }
+        s->silent_ns = 0;
+        if (!take_frames(f, s, &waits, err)) return false;
+    }
+    return true;
+}
+
+/* Whether the job is over. */
+static bool ask_whether_over(gw_flock_fetch *f) {
+    gw_err err;
+    if (f->over || gw_now_ns() < f->looked_ns + LOOK_NS) return f->over;
+    f->looked_ns = gw_now_ns();
+    json_t *answer = gw_flock_ask(
+        f->client, json_pack("{s:s,s:[s],s:i}", "do", "wait", "jobs", f->job, "seconds", 0), &err);
+    f->over = answer != NULL && json_is_true(json_object_get(answer, "over"));
+    json_decref(answer);
+    return f->over;
+}
+
+/* Connects to the member again where it has gone. False: for too long. */
+static bool keep_connected(gw_flock_fetch *f, gw_err *err) {
+    gw_err why;
+    json_t *answer =
+        gw_member_door_ask(&f->client->door, json_pack("{s:s}", "do", "hello"), ANSWER_NS, NULL, NULL, &why);
+    json_decref(answer);
+    if (answer != NULL) {
+        f->alone_ns = 0;
+        return true;
+    }
+    uint64_t now_ns = gw_now_ns();
+    if (f->alone_ns == 0) {
+        f->alone_ns = now_ns;
+        gw_log(
+            GW_WARN, "map",
+            "the member of the flock on this machine does not answer: the tasks go on, and it is waited for");
+    }
+    gw_flock_disconnect(f->client);
+    if (gw_flock_connect(f->place, f->client, &why)) return true;
+    return now_ns < f->alone_ns + PATIENCE_NS || gw_fail(err, GW_E_PEER, "%s", why.text);
+}
+
+bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *take, void *map, bool *over,
+                         gw_err *err) {
+    uint32_t due = 0;
+    f->store = store;
+    f->take = take;
+    f->map = map;
+    f->progress = 0;
+    *over = false;
+    if (!keep_connected(f, err)) return false;
+    if (f->alone_ns != 0) return true;
+    bool was_over = ask_whether_over(f);
+    if (read_rows(f) && was_over) commit_all(f); /* nobody will commit more */
+    for (uint32_t i = 0; i < f->source_count; i++) {
+        if (!read_outputs(f, f->sources[i], err)) return false;
+        due += f->sources[i]->due;
+    }
+    if (f->progress > 0 || due > 0) f->looks_after_end = 0;
+    if (was_over && due == 0) *over = ++f->looks_after_end >= LOOKS_AFTER_END;
+    return true;
+}

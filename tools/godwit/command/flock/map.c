@@ -1,0 +1,178 @@
+#include "tools/godwit/command/flock/map.h"
+
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/flock/spec.h"
+#include "core/os/clock.h"
+#include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/command/flock/fetch.h"
+#include "tools/godwit/command/flock/hand_over.h"
+#include "tools/godwit/command/flock/pack.h"
+#include "tools/godwit/command/flock/token.h"
+#include "tools/godwit/map/child/task_list.h"
+#include "tools/godwit/text/json.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct front {
+    const gw_map_line *line;
+    gw_flock_place place;
+    gw_flock_client client;
+    char job[GW_JOB_RECORD_ID_TEXT];
+    gw_flock_fetch *fetch;
+} front;
+
+bool gw_flock_is_here(const char *dir) {
+    gw_flock_place place = {.dir = dir};
+    gw_flock_client client;
+    gw_err ignored;
+    if (!gw_flock_connect(&place, &client, &ignored)) return false;
+    gw_flock_disconnect(&client);
+    return true;
+}
+
+/* The name of a map that was given none: that of its program, and its number. */
+static void name_job(const gw_map_line *line, int64_t counter, char *name, size_t size) {
+    char word[41] = "map";
+    const gw_map_options *o = &line->options;
+    if (line->name != NULL) {
+        snprintf(name, size, "%s", line->name);
+        return;
+    }
+    if (o->word_count > 0) {
+        const char *first = o->words[0];
+        size_t length = strcspn(first, " \t;|&<>");
+        while (length > 0 && memchr(first, '/', length) != NULL) { /* its last component */
+            first++;
+            length--;
+        }
+        snprintf(word, sizeof word, "%.*s", (int)length, first);
+    }
+    for (char *at = word; *at != '\0'; at++)
+        if (!((*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9')))
+            *at = '_';
+    snprintf(name, size, "%s-%lld", word[0] != '\0' ? word : "map", (long long)counter);
+}
+
+/* The options that say how a task is run, and the command. */
+static json_t *command_of(const gw_map_line *line) {
+    json_t *list = json_array();
+    char folder[PATH_MAX], *text;
+    for (uint32_t i = 0; i < line->shared_count; i++)
+        json_array_append_new(list, json_string(line->shared[i]));
+    if (line->options.directory != NULL && realpath(line->options.directory, folder) != NULL) {
+        GW_ASSERT_MEMORY(asprintf(&text, "--workdir=%s", folder) >= 0);
+        json_array_append_new(list, json_string(text));
+        free(text);
+    }
+    json_array_append_new(list, json_string("--"));
+    for (uint32_t i = 0; i < line->options.word_count; i++)
+        json_array_append_new(list, json_string(line->options.words[i]));
+    return list;
+}
+
+static bool check_words(const gw_map_line *line, gw_err *err) {
+    for (uint32_t i = 0; i < line->options.word_count; i++) {
+        json_t *text = json_string(line->options.words[i]);
+        json_decref(text);
+        if (text == NULL)
+            return gw_fail(err, GW_E_USAGE,
+                           "word %u of the command is not UTF-8: --here runs it on this machine", i + 1);
+    }
+    return true;
+}
+
+/* Packs what travels: the tasks, the script that the command runs, and what --files names. */
+static bool send_files(front *f, const void *list, size_t length, gw_hash *files, gw_err *err) {
+    const gw_map_line *line = f->line;
+    gw_pack *pack = gw_pack_open(err);
+    bool good = pack != NULL && gw_pack_add_bytes(pack, GW_TASK_LIST_NAME, list, length, err);
+    for (uint32_t i = 0; good && i < line->file_count; i++) good = gw_pack_add(pack, line->files[i], err);
+    if (good && line->options.word_count > 0)
+        gw_pack_add_script(pack, "godwit map", line->options.words, (int)line->options.word_count, true);
+    good = good && gw_pack_seal(pack, files, err) && gw_flock_give_files(&f->client, pack, err);
+    gw_pack_close(pack);
+    return good;
+}
+
+static json_t *describe(const front *f, const json_t *hello, const gw_hash *files) {
+    const gw_map_line *line = f->line;
+    const gw_map_options *o = &line->options;
+    char name[GW_JOB_SPEC_NAME_BYTES + 1], directory[PATH_MAX], token[GW_TOKEN_TEXT];
+    int64_t counter = gw_flock_number(hello, "counter"), cores = gw_flock_number(hello, "least_cores");
+    gw_err why;
+    name_job(line, counter, name, sizeof name);
+    json_t *spec = gw_flock_describe("map", name, counter);
+    json_object_set_new(spec, "command", command_of(line));
+    json_object_set_new(spec, "environment", gw_flock_environment(line->variables, line->variable_count));
+    gw_json_text(spec, "directory", getcwd(directory, sizeof directory));
+    if (gw_token_take(token, &why))
+        gw_json_text(spec, "token", token);
+    else
+        gw_log(GW_WARN, "map", "the tasks run in empty directories, with the files that travel: %s",
+               why.text);
+    gw_json_text(spec, "build", gw_flock_text(hello, "build"));
+    if (line->slots_given && o->slots > 0 && o->slots < cores) cores = o->slots;
+    gw_json_count(spec, "cores", cores > 0 ? (uint64_t)cores : 1);
+    gw_json_count(spec, "memory_mib", 0);
+    gw_json_count(spec, "gpus", 0);
+    gw_json_count(spec, "least", 1);
+    gw_json_count(spec, "most", line->nodes > 0 ? line->nodes : GW_JOB_SPEC_NODES);
+    gw_json_count(spec, "shares", 1);
+    gw_json_count(spec, "retries", 0);
+    json_object_set_new(spec, "priority", json_integer(line->priority));
+    gw_json_hash(spec, "files", files);
+    return spec;
+}
+
+/* The runner. */
+
+static bool submit(void *context, const void *list, size_t length, uint32_t tasks, gw_err *err) {
+    front *f = context;
+    gw_hash files;
+    json_t *hello = gw_flock_ask(&f->client, json_pack("{s:s}", "do", "hello"), err), *answer = NULL;
+    if (hello != NULL && check_words(f->line, err) && send_files(f, list, length, &files, err)) {
+        json_t *spec = describe(f, hello, &files);
+        char name[GW_JOB_SPEC_NAME_BYTES + 1];
+        snprintf(name, sizeof name, "%s", gw_flock_text(spec, "name"));
+        answer = gw_flock_ask(&f->client, json_pack("{s:s,s:o}", "do", "submit", "spec", spec), err);
+        if (answer != NULL) snprintf(f->job, sizeof f->job, "%s", gw_flock_text(answer, "id"));
+        if (answer != NULL && f->line->detach) printf("%s %.8s\n", name, f->job);
+    }
+    json_decref(hello);
+    json_decref(answer);
+    if (answer == NULL) return false;
+    if (!f->line->detach) f->fetch = gw_flock_fetch_open(&f->client, &f->place, f->job, tasks);
+    return true;
+}
+
+static bool fetch(void *context, gw_map_store *store, gw_map_take *take, void *map, bool *over, gw_err *err) {
+    front *f = context;
+    if (f->fetch != NULL) return gw_flock_fetch_more(f->fetch, store, take, map, over, err);
+    *over = true; /* it was handed over only */
+    return true;
+}
+
+static void cancel(void *context) {
+    front *f = context;
+    gw_err ignored;
+    json_decref(gw_flock_ask(
+        &f->client, json_pack("{s:s,s:s,s:b}", "do", "change", "job", f->job, "cancel", 1), &ignored));
+}
+
+int gw_flock_map(const gw_map_line *line, gw_err *err) {
+    front f = {.line = line, .place = {.dir = line->flock}};
+    gw_map_runner runner = {&f, submit, fetch, cancel};
+    gw_map_options options = line->options;
+    options.runner = &runner;
+    options.only_hand_over = line->detach;
+    if (!gw_flock_connect(&f.place, &f.client, err)) return GW_MAP_TROUBLE;
+    int code = gw_map_main_loop(&options, err);
+    gw_flock_fetch_close(f.fetch);
+    gw_flock_disconnect(&f.client);
+    return code;
+}

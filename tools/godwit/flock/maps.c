@@ -1,0 +1,80 @@
+/* The children of maps on this node and on others speak with each other by way of their members. */
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "tools/godwit/flock/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A message of a child for that on another node: the job's id, and the bytes. */
+static void pass_message(void *context, const gw_job_record_id *job, const gw_peer_id *to, const void *bytes,
+                         size_t length) {
+    gw_flock_member *m = context;
+    static uint8_t message[sizeof job->bytes + GW_RELAY_BYTES]; /* one thread */
+    GW_ASSERT(length <= GW_RELAY_BYTES);
+    memcpy(message, job->bytes, sizeof job->bytes);
+    memcpy(message + sizeof job->bytes, bytes, length);
+    gw_member_send(m, to, GW_LINK_MAP, message, sizeof job->bytes + length);
+}
+
+void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length) {
+    gw_job_record_id job;
+    if (length < sizeof job.bytes) return;
+    memcpy(job.bytes, bytes, sizeof job.bytes);
+    gw_relay_deliver(m->relay, &job, from, bytes + sizeof job.bytes, length - sizeof job.bytes);
+}
+
+/* How many tasks the child of a map may run: as many as the job has cores of this node, and a part of those that no
+ * child has. */
+static uint32_t slots_of(const gw_flock_member *m, const gw_job_spec *spec) {
+    uint32_t taken = 0, maps = 0;
+    for (uint32_t i = 0; i < gw_children_count(m->children); i++) {
+        const gw_job_spec *other = gw_decider_spec(m->decider, &gw_children_at(m->children, i)->id);
+        taken += other != NULL ? other->need.cores : 0;
+        maps += other != NULL && other->kind == GW_JOB_MAP;
+    }
+    uint32_t idle = m->claims.has.cores > taken ? m->claims.has.cores - taken : 0;
+    uint32_t slots = spec->need.cores + (maps > 0 ? idle / maps : 0);
+    return slots > 0 ? slots : 1;
+}
+
+static void tell_peers(gw_flock_member *m, const gw_job_record_id *job) {
+    const gw_job_spec *spec = gw_decider_spec(m->decider, job);
+    uint32_t known = gw_exchange_claims_count(m->exchange), count = 0;
+    if (spec == NULL || spec->kind != GW_JOB_MAP) return;
+    gw_peer_id *peers = calloc(known + 1, sizeof *peers);
+    GW_ASSERT_MEMORY(peers != NULL);
+    for (uint32_t i = 0; i < known; i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, job) : NULL;
+        if (claim == NULL || (claim->state != GW_CLAIM_RUNNING && claim->state != GW_CLAIM_LEAVING) ||
+            gw_peer_id_equal(&list->member, &m->identity.id) || !gw_member_is_live(m, &list->member))
+            continue;
+        peers[count++] = list->member;
+    }
+    gw_relay_tell(m->relay, job, &m->identity.id, slots_of(m, spec), peers, count);
+    free(peers);
+}
+
+void gw_member_tell_maps(gw_flock_member *m) {
+    for (uint32_t i = 0; i < gw_children_count(m->children); i++)
+        tell_peers(m, &gw_children_at(m->children, i)->id);
+}
+
+/* A child may connect before this member has decided about its job. */
+static void child_joined(void *context, const gw_job_record_id *job) {
+    gw_flock_member *m = context;
+    (void)job;
+    gw_member_decide_soon(m);
+}
+
+bool gw_member_maps_open(gw_flock_member *m, gw_err *err) {
+    gw_relay_events events = {m, pass_message, child_joined};
+    m->relay = gw_relay_open(m->loop, m->directory.path, &events, err);
+    return m->relay != NULL;
+}
+
+void gw_member_maps_close(gw_flock_member *m) {
+    gw_relay_close(m->relay);
+    m->relay = NULL;
+}

@@ -1,0 +1,295 @@
+#include "tools/godwit/map/child/child.h"
+
+#include "core/base/assert.h"
+#include "core/base/log.h"
+#include "core/map/share.h"
+#include "core/os/clock.h"
+#include "core/os/durable.h"
+#include "tools/godwit/flock/relay.h"
+#include "tools/godwit/map/child/outputs.h"
+#include "tools/godwit/map/child/row_log.h"
+#include "tools/godwit/map/child/task_list.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIST_BYTES  ((uint64_t)4 << 30)
+#define CLOSE_NS    UINT64_C(5000000000)
+#define LINGER_NS   UINT64_C(2000000000) /* for siblings that have not said that they have all rows */
+#define PROGRESS_NS UINT64_C(500000000)
+#define FAREWELL_NS UINT64_C(100000000)
+
+typedef struct child {
+    const char *folder;
+    uint32_t slots;                /* 0: as many as the member says */
+    char directory[GW_PATH_BYTES]; /* the member's */
+    gw_job_record_id job;
+    void *bytes; /* of the list of tasks */
+    gw_task_list tasks;
+    gw_loop *loop;
+    void (*trouble)(void *map, const gw_err *err);
+    void *map;
+    gw_relay_child *relay;
+    gw_map_share *share; /* NULL until the member has said who this peer is */
+    uint64_t life;
+    gw_row_log *log;
+    int outputs;
+    gw_timer timer, progress_timer;
+    uint64_t complete_ns; /* when all tasks had a row, and were committed; 0: not yet */
+    bool leaving;
+    gw_map_row failure; /* the first that was found */
+} child;
+
+/* The share. */
+
+static void due(void *context);
+
+static void follow_share(child *c) {
+    gw_err err;
+    if (c->share == NULL) return;
+    if (!gw_timer_set(c->loop, &c->timer, gw_map_share_next_deadline(c->share), due, c, &err))
+        c->trouble(c->map, &err);
+}
+
+static void due(void *context) {
+    child *c = context;
+    gw_map_share_tick(c->share, gw_now_ns());
+    follow_share(c);
+}
+
+static void send_message(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
+    child *c = context;
+    gw_relay_child_send(c->relay, to, bytes, length);
+}
+
+static void learned(void *context, const gw_map_origin *origin, uint64_t first, const gw_map_row *rows,
+                    uint32_t count) {
+    child *c = context;
+    if (c->log != NULL) gw_row_log_add(c->log, origin, first, rows, count); /* else it is closed */
+}
+
+static void committed(void *context, const gw_map_origin *origin, uint64_t count) {
+    child *c = context;
+    if (c->log != NULL) gw_row_log_commit(c->log, origin, count);
+}
+
+static void durable(void *context, const gw_map_origin *origin, uint64_t count) {
+    child *c = context;
+    gw_map_share_durable(c->share, origin, count, gw_now_ns());
+    follow_share(c);
+}
+
+static void disk_failed(void *context, const gw_err *err) {
+    child *c = context;
+    c->trouble(c->map, err);
+}
+
+static bool recover_rows(void *context, const gw_map_origin *origin, uint64_t first, const gw_map_row *rows,
+                         uint32_t count) {
+    child *c = context;
+    return gw_map_share_recover(c->share, origin, first, rows, count);
+}
+
+/* Begins to share, as the peer that the member says. */
+static bool begin(child *c, const gw_peer_id *self, uint32_t slots, gw_err *err) {
+    gw_map_share_config config = {.self = {*self, c->life},
+                                  .tasks = c->tasks.count,
+                                  .slots = c->leaving ? 0 : slots,
+                                  .sink = {c, send_message, learned, committed}};
+    gw_row_log_reader reader = {c, recover_rows, NULL};
+    gw_row_log_events events = {c, durable, disk_failed};
+    c->share = gw_map_share_open(&config, gw_now_ns(), err);
+    if (c->share == NULL) return false;
+    c->log = gw_row_log_open(c->loop, c->folder, c->outputs, &reader, &events, err);
+    return c->log != NULL;
+}
+
+/* The member. */
+
+static void heard_peers(void *context, const gw_peer_id *self, uint32_t slots, const gw_peer_id *peers,
+                        uint32_t count) {
+    child *c = context;
+    gw_err err;
+    if (c->slots > 0) slots = c->slots;
+    if (slots > GW_MAP_SHARE_SLOTS) slots = GW_MAP_SHARE_SLOTS;
+    if (c->share == NULL && !begin(c, self, slots, &err)) {
+        c->trouble(c->map, &err);
+        return;
+    }
+    gw_map_share_set_slots(c->share, c->leaving ? 0 : slots, gw_now_ns());
+    gw_map_share_set_peers(c->share, peers, count, gw_now_ns());
+    follow_share(c);
+}
+
+static void heard_message(void *context, const gw_peer_id *from, const void *bytes, size_t length) {
+    child *c = context;
+    if (c->share == NULL) return;
+    if (!gw_map_share_message(c->share, from, bytes, length, gw_now_ns()))
+        gw_log(GW_WARN, "map", "another node sends what makes no sense to this build");
+    follow_share(c);
+}
+
+static void heard_no_more(void *context) {
+    child *c = context;
+    if (c->share != NULL) gw_map_share_cut_off(c->share);
+}
+
+/* The feed. */
+
+static gw_map_counts count_tasks(void *context, gw_map_row *failure) {
+    child *c = context;
+    gw_map_counts counts = {.total = c->tasks.count};
+    if (c->share == NULL) return counts;
+    const gw_map_table *table = gw_map_share_table(c->share);
+    counts.failed = gw_map_table_count(table, GW_MAP_FAILURE);
+    counts.done = counts.failed + gw_map_table_count(table, GW_MAP_SUCCESS);
+    counts.running = gw_map_share_running(c->share);
+    for (uint32_t task = 0; counts.failed > 0 && c->failure.outcome == GW_MAP_NOTHING; task++)
+        if (gw_map_table_find(table, task, &c->failure) != GW_MAP_FAILURE)
+            c->failure.outcome = GW_MAP_NOTHING;
+    if (failure != NULL) *failure = c->failure;
+    return counts;
+}
+
+static void tell_progress(void *context) {
+    child *c = context;
+    gw_err err;
+    gw_map_counts counts = count_tasks(c, NULL);
+    gw_relay_child_tell(c->relay, &(gw_relay_progress){(uint32_t)counts.done, (uint32_t)counts.failed,
+                                                       (uint32_t)counts.total});
+    if (!gw_timer_set(c->loop, &c->progress_timer, gw_now_ns() + PROGRESS_NS, tell_progress, c, &err))
+        c->trouble(c->map, &err);
+}
+
+static bool open_feed(void *context, gw_loop *loop, void (*trouble)(void *map, const gw_err *err), void *map,
+                      gw_err *err) {
+    child *c = context;
+    gw_relay_child_events events = {c, heard_peers, heard_message, heard_no_more};
+    c->loop = loop;
+    c->trouble = trouble;
+    c->map = map;
+    c->relay = gw_relay_child_open(loop, c->directory, &c->job, &events, err);
+    if (c->relay == NULL) return false;
+    tell_progress(c);
+    return true;
+}
+
+/* Whether this child may end: all rows are there, and its siblings have them, too, or had the time. */
+static bool is_over(child *c) {
+    uint64_t now_ns = gw_now_ns();
+    if (c->share == NULL || !gw_map_share_is_complete(c->share)) return false;
+    if (c->complete_ns == 0) c->complete_ns = now_ns;
+    return gw_map_share_all_complete(c->share) || now_ns >= c->complete_ns + LINGER_NS;
+}
+
+static gw_map_next next_task(void *context, uint64_t *number, gw_map_values **values, gw_err *err) {
+    child *c = context;
+    uint32_t task;
+    if (is_over(c)) return GW_MAP_NEXT_END;
+    if (c->share == NULL || !gw_map_share_next(c->share, &task, gw_now_ns())) return GW_MAP_NEXT_LATER;
+    *number = gw_task_list_number(&c->tasks, task);
+    *values = gw_task_list_values(&c->tasks, task);
+    follow_share(c);
+    if (*values != NULL) return GW_MAP_NEXT_READY;
+    gw_fail(err, GW_E_NOMEM, "no memory for a task");
+    return GW_MAP_NEXT_FAILED;
+}
+
+/* The position of a task in the list. */
+static uint32_t position_of(const child *c, uint64_t number) {
+    uint32_t low = 0, high = c->tasks.count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (gw_task_list_number(&c->tasks, middle) <= number)
+            low = middle;
+        else
+            high = middle;
+    }
+    GW_ASSERT(low < c->tasks.count && gw_task_list_number(&c->tasks, low) == number);
+    return low;
+}
+
+static bool task_ended(void *context, uint64_t number, const gw_map_row *given, gw_map_store *store,
+                       const gw_map_output *output, const gw_map_output *errors, gw_err *err) {
+    child *c = context;
+    gw_map_row row = *given;
+    row.task = position_of(c, number);
+    if (!gw_outputs_add(c->outputs, store, row.task, row.attempt, output, errors, err)) return false;
+    gw_map_share_finished(c->share, &row, gw_now_ns());
+    follow_share(c);
+    return true;
+}
+
+static void leave(void *context) {
+    child *c = context;
+    c->leaving = true;
+    if (c->share != NULL) gw_map_share_set_slots(c->share, 0, gw_now_ns());
+    follow_share(c);
+}
+
+/* Lets what was told last reach the others. */
+static void say_farewell(child *c) {
+    uint64_t end_ns = gw_now_ns() + FAREWELL_NS;
+    tell_progress(c);
+    if (c->share != NULL) due(c);
+    for (uint64_t now; (now = gw_now_ns()) < end_ns;) gw_loop_turn(c->loop, end_ns - now);
+}
+
+static bool close_feed(void *context) {
+    child *c = context;
+    if (!gw_row_log_close(c->log, CLOSE_NS)) return false;
+    c->log = NULL;
+    if (c->relay != NULL) say_farewell(c);
+    gw_timer_cancel(&c->timer);
+    gw_timer_cancel(&c->progress_timer);
+    gw_relay_child_close(c->relay);
+    gw_map_share_close(c->share);
+    return true;
+}
+
+/* Opening. */
+
+/* Reads the id of the job and the directory of the member off the folder's name, DIR/jobs/ID. */
+static bool read_folder(child *c, gw_err *err) {
+    char folder[GW_PATH_BYTES];
+    if (!gw_durable_path(folder, err, "%s", c->folder)) return false;
+    char *id = strrchr(folder, '/'), *jobs = NULL;
+    if (id != NULL) {
+        *id++ = '\0';
+        jobs = strrchr(folder, '/');
+    }
+    if (jobs == NULL || strcmp(jobs, "/jobs") != 0 || strlen(id) != 2 * sizeof c->job.bytes ||
+        sodium_hex2bin(c->job.bytes, sizeof c->job.bytes, id, strlen(id), NULL, NULL, NULL) != 0)
+        return gw_fail(err, GW_E_USAGE, "--child=%s is no folder of a job of a flock", c->folder);
+    *jobs = '\0';
+    return gw_durable_path(c->directory, err, "%s", folder);
+}
+
+static bool read_tasks(child *c, gw_err *err) {
+    char path[GW_PATH_BYTES];
+    size_t length;
+    return gw_durable_path(path, err, "%s/work/%s", c->folder, GW_TASK_LIST_NAME) &&
+           gw_durable_read(gw_io_system(), path, LIST_BYTES, &c->bytes, &length, err) &&
+           gw_task_list_read(c->bytes, length, &c->tasks, err);
+}
+
+int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *folder, gw_err *err) {
+    child c = {.folder = folder, .slots = slots, .outputs = -1};
+    gw_map_feed feed = {&c, open_feed, next_task, task_ended, count_tasks, leave, close_feed};
+    gw_map_options options = *given;
+    int code = GW_MAP_TROUBLE;
+    randombytes_buf(&c.life, sizeof c.life);
+    options.feed = &feed;
+    options.slots = 0; /* the member says how many */
+    options.job = getenv("GODWIT_JOB");
+    options.folder = folder;
+    if (read_folder(&c, err) && read_tasks(&c, err) && (c.outputs = gw_outputs_open(folder, err)) >= 0)
+        code = gw_map_main_loop(&options, err);
+    if (c.outputs >= 0) close(c.outputs);
+    gw_task_list_free(&c.tasks);
+    free(c.bytes);
+    return code;
+}

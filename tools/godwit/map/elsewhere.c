@@ -1,0 +1,134 @@
+/* A map whose tasks run elsewhere: its inputs are read, the tasks are handed over, and what comes back is printed. */
+#include "core/base/assert.h"
+#include "core/os/clock.h"
+#include "tools/godwit/map/child/task_list.h"
+#include "tools/godwit/map/inside.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 100 };
+
+#define CANCEL_NS UINT64_C(15000000000) /* for the tasks to end, after they were told to */
+
+typedef struct far {
+    map *m;
+    map_task **tasks; /* by position; NULL: it has ended */
+    uint32_t count, room, ended;
+    uint64_t done_before; /* `ended`, before the last look */
+} far;
+
+/* Reads all inputs. False: the map ends before. */
+static bool read_tasks(map *m, far *f, gw_task_writer *writer) {
+    gw_err err;
+    while (m->course == MAP_GOES_ON) {
+        map_task *task = NULL;
+        gw_map_next next = map_next_task(m, &task, &err);
+        if (next == GW_MAP_NEXT_END) break;
+        if (next == GW_MAP_NEXT_LATER) {
+            struct pollfd waits[2] = {{gw_map_inputs_fd(m->inputs), POLLIN, 0}, {m->signal_fd, POLLIN, 0}};
+            poll(waits, 2, -1);
+            gw_loop_turn(m->loop, 0);
+            continue;
+        }
+        bool good = next == GW_MAP_NEXT_READY;
+        if (good && task->number >= GW_MAP_TASKS_MOST)
+            good = gw_fail(&err, GW_E_LIMIT, "there are more tasks than a map may have");
+        if (!good || !gw_task_writer_add(writer, (uint32_t)task->number, task->values, &err)) {
+            if (task != NULL) map_drop_task(m, task);
+            map_trouble(m, &err);
+            return false;
+        }
+        if (f->count == f->room) {
+            f->room = 2 * f->room + 64;
+            f->tasks = realloc(f->tasks, f->room * sizeof(map_task *));
+            GW_ASSERT_MEMORY(f->tasks != NULL);
+        }
+        f->tasks[f->count++] = task;
+    }
+    gw_task_writer_end(writer);
+    m->inputs_ended = true;
+    return m->course == MAP_GOES_ON;
+}
+
+/* A task has ended. */
+static void take(void *context, uint32_t position, const gw_map_row *row, gw_map_output *output,
+                 gw_map_output *errors) {
+    far *f = context;
+    map *m = f->m;
+    GW_ASSERT(position < f->count && f->tasks[position] != NULL);
+    map_task *task = f->tasks[position];
+    f->tasks[position] = NULL;
+    f->ended++;
+    m->started++;
+    gw_map_run run = {.task = task, .number = task->number, .attempt = row->attempt, .row = *row};
+    run.row.task = (uint32_t)task->number;
+    run.output = *output;
+    run.errors = *errors;
+    run.begun_wall_ns = gw_wall_ns() - 1000 * row->wall_us;
+    map_finish(m, task, &run);
+    gw_map_output_drop(m->store, &run.output);
+    gw_map_output_drop(m->store, &run.errors);
+}
+
+static void show_progress(const map *m, const far *f) {
+    gw_map_counts counts = {.done = f->ended, .failed = m->failed, .total = f->count};
+    gw_map_progress_draw(&((map *)(uintptr_t)m)->progress, &counts, false);
+}
+
+/* Lets a moment pass, and serves signals and what is printed meanwhile. */
+static void pause_for(map *m, uint32_t ms) {
+    uint64_t end_ns = gw_now_ns() + ms * UINT64_C(1000000);
+    map_course before = m->course;
+    for (uint64_t now; (now = gw_now_ns()) < end_ns && m->course == before;)
+        gw_loop_turn(m->loop, end_ns - now);
+}
+
+/* Takes what comes until all tasks have ended, or no more will come. */
+static void follow(map *m, far *f) {
+    const gw_map_runner *runner = m->options->runner;
+    uint64_t cancelled_ns = 0;
+    uint32_t pause_ms = FIRST_PAUSE_MS;
+    bool over = false;
+    gw_err err;
+    while (f->ended < f->count && !over && !m->in_trouble) {
+        uint32_t before = f->ended;
+        if (m->course == MAP_ENDS_NOW && cancelled_ns == 0) {
+            cancelled_ns = gw_now_ns();
+            runner->cancel(runner->context);
+        }
+        if (cancelled_ns != 0 && gw_now_ns() > cancelled_ns + CANCEL_NS) break;
+        if (!runner->fetch(runner->context, m->store, take, f, &over, &err)) return map_trouble(m, &err);
+        map_flush(m);
+        show_progress(m, f);
+        pause_ms = f->ended > before              ? FIRST_PAUSE_MS
+                   : 2 * pause_ms < LAST_PAUSE_MS ? 2 * pause_ms
+                                                  : LAST_PAUSE_MS;
+        if (!over && f->ended < f->count) pause_for(m, pause_ms);
+    }
+    if (over && !m->options->only_hand_over && f->ended < f->count && m->course == MAP_GOES_ON)
+        map_trouble(m, &(gw_err){GW_E_ABORTED,
+                                 "the job was ended before all its tasks had: 'godwit info' tells more"});
+}
+
+void map_run_elsewhere(map *m) {
+    const gw_map_runner *runner = m->options->runner;
+    far f = {.m = m};
+    gw_task_writer writer = {.bytes = NULL};
+    gw_err err;
+    if (read_tasks(m, &f, &writer) && f.count > 0) {
+        if (runner->submit(runner->context, writer.bytes, writer.length, f.count, &err))
+            follow(m, &f);
+        else
+            map_trouble(m, &err);
+    }
+    free(writer.bytes);
+    if (m->table != NULL && !m->in_trouble && !m->options->only_hand_over) map_print_summary(m);
+    for (map_flush(m); map_is_printing(m); map_flush(m)) gw_loop_turn(m->loop, UINT64_MAX);
+    for (uint32_t i = 0; i < f.count; i++)
+        if (f.tasks[i] != NULL) map_drop_task(m, f.tasks[i]);
+    free(f.tasks);
+    gw_map_progress_hide(&m->progress);
+}
