@@ -12,7 +12,7 @@ typedef void gw_map_take(void *map, uint32_t position, const gw_map_row *row, gw
 
 typedef struct gw_map_runner {
     void *context;
-    /* Hands over a list of tasks (child/task_list.h). */
+    /* Hands over a list of tasks (task_list.h). */
     bool (*submit)(void *context, const void *list, size_t length, uint32_t tasks, gw_err *err);
     /* Calls `take` for tasks that have become known to have ended, each once. *over: no more will come, as the job has
      * ended. Fails where results are lost or nobody can be asked. */

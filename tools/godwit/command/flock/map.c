@@ -1,18 +1,22 @@
-#include "tools/godwit/command/flock/map.h"
-
+/* `godwit map` runs a command for each input, several at a time: on this machine, or on a flock, to which the tasks are
+ * handed as one job, and what they write is fetched from the nodes. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/flock/spec.h"
 #include "core/os/clock.h"
+#include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
 #include "tools/godwit/command/flock/fetch.h"
 #include "tools/godwit/command/flock/hand_over.h"
 #include "tools/godwit/command/flock/pack.h"
 #include "tools/godwit/command/flock/token.h"
-#include "tools/godwit/map/child/task_list.h"
+#include "tools/godwit/map/child/child.h"
+#include "tools/godwit/map/options.h"
+#include "tools/godwit/map/task_list.h"
 #include "tools/godwit/text/json.h"
 
 #include <limits.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +30,9 @@ typedef struct front {
     gw_flock_fetch *fetch;
 } front;
 
-bool gw_flock_is_here(const char *dir) {
-    gw_flock_place place = {.dir = dir};
+/* Whether a member of a flock runs in its usual directory on this machine. */
+static bool is_node_of_flock(void) {
+    gw_flock_place place = {.dir = NULL};
     gw_flock_client client;
     gw_err ignored;
     if (!gw_flock_connect(&place, &client, &ignored)) return false;
@@ -164,7 +169,8 @@ static void cancel(void *context) {
         &f->client, json_pack("{s:s,s:s,s:b}", "do", "change", "job", f->job, "cancel", 1), &ignored));
 }
 
-int gw_flock_map(const gw_map_line *line, gw_err *err) {
+/* Runs a map on the flock, or, with line->detach, hands it over only. Returns the exit code. */
+static int run_on_flock(const gw_map_line *line, gw_err *err) {
     front f = {.line = line, .place = {.dir = line->flock}};
     gw_map_runner runner = {&f, submit, fetch, cancel};
     gw_map_options options = line->options;
@@ -174,5 +180,40 @@ int gw_flock_map(const gw_map_line *line, gw_err *err) {
     int code = gw_map_main_loop(&options, err);
     gw_flock_fetch_close(f.fetch);
     gw_flock_disconnect(&f.client);
+    return code;
+}
+
+/* The command. */
+
+/* Prints what a map has to tell. */
+static void print_line(void *context, gw_level level, const char *room, const char *text) {
+    (void)room;
+    if (level >= GW_WARN) gw_command_complain(context, text);
+}
+
+/* Whether the tasks go to a flock: where this machine is a node of one, unless it is to be otherwise. */
+static bool runs_on_flock(const gw_map_line *line) {
+    const gw_map_options *o = &line->options;
+    bool asked = line->flock != NULL || line->detach;
+    if (line->here || o->dry_run || o->print != GW_MAP_PRINT_TASKS) return false;
+    return asked || is_node_of_flock();
+}
+
+int gw_map_main(int argc, char **argv) {
+    gw_map_line line;
+    gw_err err;
+    gw_map_line_parse(argc, argv, &line);
+    gw_log_set_sink(print_line, argv[0]);
+    int code = GW_MAP_TROUBLE;
+    if (sodium_init() < 0)
+        gw_fail(&err, GW_E_UNSUPPORTED, "the library of hashes cannot be used");
+    else if (line.child != NULL)
+        code = gw_map_child_main(&line.options, line.slots_given ? line.options.slots : 0, line.child, &err);
+    else if (runs_on_flock(&line))
+        code = run_on_flock(&line, &err);
+    else
+        code = gw_map_main_loop(&line.options, &err);
+    if (code == GW_MAP_TROUBLE) gw_command_complain(argv[0], err.text);
+    gw_map_line_free(&line);
     return code;
 }

@@ -8,7 +8,7 @@
 #include "tools/godwit/flock/relay.h"
 #include "tools/godwit/map/child/outputs.h"
 #include "tools/godwit/map/child/row_log.h"
-#include "tools/godwit/map/child/task_list.h"
+#include "tools/godwit/map/task_list.h"
 
 #include <sodium.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * Bytes (core/base/wire.h): "GWMT" and version u8 | tasks u32 | tasks of rising numbers, each: number u32, count u16,
  * and for each value length u32, bytes without a zero byte. A task's place in the list is its position, by which peers
  * name it; its number is what {#} stands for, less one. They differ where an earlier map has done some of the tasks. */
-#ifndef GODWIT_TOOLS_GODWIT_MAP_CHILD_TASK_LIST_H
-#define GODWIT_TOOLS_GODWIT_MAP_CHILD_TASK_LIST_H
+#ifndef GODWIT_TOOLS_GODWIT_MAP_TASK_LIST_H
+#define GODWIT_TOOLS_GODWIT_MAP_TASK_LIST_H
 
 #include "core/base/err.h"
 #include "tools/godwit/map/values.h"

@@ -1,4 +1,4 @@
-#include "tools/godwit/map/child/task_list.h"
+#include "tools/godwit/map/task_list.h"
 
 #include "core/base/assert.h"
 #include "core/base/wire.h"
