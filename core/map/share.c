@@ -26,8 +26,8 @@ typedef struct origin {
     uint32_t *tasks; /* by the number of the row */
     uint64_t have, room;
     uint64_t durable, committed;
-    uint64_t told;      /* the most that somebody says to have */
-    gw_peer_id told_by; /* and who */
+    uint64_t told;      /* the most rows that a peer says to have */
+    gw_peer_id told_by; /* that peer */
     uint64_t waits_since_ns;
     bool changed; /* since the last status */
 } origin;

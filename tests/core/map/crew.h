@@ -22,7 +22,7 @@ typedef struct crew_learned {
     gw_map_row rows[];
 } crew_learned;
 
-/* So many rows of an origin are committed. */
+/* How many rows of an origin are committed. */
 typedef struct crew_committed_rows {
     gw_map_origin origin;
     uint64_t count;
@@ -74,7 +74,7 @@ void crew_step(crew *c);
 void crew_kill(crew *c, uint32_t peer);
 void crew_start(crew *c, uint32_t peer);
 void crew_cut(crew *c, uint32_t a, uint32_t b, bool cut);
-/* Which tasks have a row that some peer was told to be committed. */
+/* Tells which tasks have a row that some peer was told to be committed. */
 void crew_committed(const crew *c, bool *tasks);
 bool crew_is_complete(const crew *c);
 

@@ -54,7 +54,7 @@ Test(share, no_tasks_are_complete_at_once) {
 
 Test(share, a_slow_peer_gives_its_waiting_tasks_to_others) {
     crew *c = crew_open(2, 2, 200, 4);
-    c->peers[0].speed = 0.02; /* and it leads */
+    c->peers[0].speed = 0.02; /* the leader is the slow one */
     crew_run_for(c, 60, true);
     cr_assert(crew_is_complete(c));
     cr_assert_lt((double)c->now_ns * 1e-9, 3.0, "the last tasks waited behind slow ones");

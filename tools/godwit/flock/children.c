@@ -24,7 +24,7 @@ enum {
     LAST_BYTES = 64 << 10,
     USAGE_CODE = 2,
     MAP_TROUBLE = 255,
-    MAP_FAILURES = 101, /* or more of them */
+    MAP_FAILURES = 101, /* that many tasks failed, or more */
     NO_PROGRAM = 127
 };
 enum { LINE_BYTES = 4096, VARIABLES = 2 * GW_JOB_SPEC_WORDS };

@@ -385,7 +385,12 @@ static void show_log(gw_flock_member *m, const gw_reply *reply, const json_t *re
         gw_member_refuse(m, reply, "there is no such job");
         return;
     }
-    if (!find_node(m, request, &node) && !find_writer(m, &id, &node)) {
+    if (json_object_get(request, "node") != NULL) {
+        if (!find_node(m, request, &node)) {
+            gw_member_refuse(m, reply, "there is no such node, or it has not been met yet");
+            return;
+        }
+    } else if (!find_writer(m, &id, &node)) {
         gw_member_refuse(m, reply, "the job has not run yet");
         return;
     }

@@ -15,6 +15,7 @@ enum { LOOKS_AFTER_END = 3 };
 
 #define PATIENCE_NS UINT64_C(60000000000) /* with a node that has outputs and does not answer */
 #define ANSWER_NS   UINT64_C(10000000000)
+#define TELL_NS     UINT64_C(3000000000)
 #define LOOK_NS     UINT64_C(200000000) /* between two questions whether the job is over */
 
 /* The rows of one life of a peer, by number. */
@@ -38,6 +39,7 @@ typedef struct source {
     stream in;
     uint32_t due;          /* tasks that are committed, and whose output is there */
     uint64_t silent_ns;    /* since when it does not answer; 0: it does */
+    bool told;             /* that it is waited for */
     bool in_frame, wanted; /* within a frame; which is what a task is to be given */
     gw_outputs_head head;
     uint64_t output_left, errors_left;
@@ -126,6 +128,12 @@ static int64_t read_piece(gw_flock_fetch *f, stream *s, const char *name, gw_err
     return (int64_t)count;
 }
 
+/* Begins a stream anew, at any node. */
+static void forget_stream(stream *s) {
+    s->node[0] = '\0';
+    s->offset = s->length = 0;
+}
+
 static void consume(stream *s, size_t count) {
     s->length -= count;
     memmove(s->bytes, s->bytes + count, s->length);
@@ -210,8 +218,7 @@ static bool read_rows(gw_flock_fetch *f) {
         int64_t got = read_piece(f, &f->rows, GW_ROW_LOG_NAME, &err);
         bool again = got < 0 && f->rows.node[0] != '\0';
         if (got < 0) {
-            f->rows.node[0] = '\0'; /* any node, from the beginning */
-            f->rows.offset = f->rows.length = 0;
+            forget_stream(&f->rows);
             if (again) continue;
             return false;
         }
@@ -219,8 +226,7 @@ static bool read_rows(gw_flock_fetch *f) {
         if (f->rows.length < head) return true;
         if (!gw_row_log_read(f->rows.bytes + head, f->rows.length - head, &reader, &used)) {
             gw_log(GW_WARN, "map", "the rows on a node are damaged: another one is asked");
-            f->rows.node[0] = '\0';
-            f->rows.offset = f->rows.length = 0;
+            forget_stream(&f->rows);
             return false;
         }
         if (used > 0) consume(&f->rows, head + used);
@@ -310,6 +316,11 @@ static bool read_outputs(gw_flock_fetch *f, source *s, gw_err *err) {
         if (got <= 0) {
             uint64_t now_ns = gw_now_ns();
             if (s->silent_ns == 0) s->silent_ns = now_ns;
+            if (!s->told && now_ns >= s->silent_ns + TELL_NS) {
+                s->told = true;
+                gw_log(GW_WARN, "map", "what %u tasks have written is on node %.8s, which is waited for",
+                       s->due, s->in.node);
+            }
             if (now_ns < s->silent_ns + PATIENCE_NS) return true;
             return gw_fail(
                 err, GW_E_PEER,
@@ -332,6 +343,10 @@ static bool ask_whether_over(gw_flock_fetch *f) {
     f->over = answer != NULL && json_is_true(json_object_get(answer, "over"));
     json_decref(answer);
     return f->over;
+}
+
+static uint32_t count_rows(const gw_flock_fetch *f) {
+    return gw_map_table_count(f->table, GW_MAP_SUCCESS) + gw_map_table_count(f->table, GW_MAP_FAILURE);
 }
 
 /* Connects to the member again where it has gone. False: for too long. */
@@ -367,7 +382,8 @@ bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *ta
     if (!keep_connected(f, err)) return false;
     if (f->alone_ns != 0) return true;
     bool was_over = ask_whether_over(f);
-    if (read_rows(f) && was_over) commit_all(f); /* nobody will commit more */
+    if (was_over && count_rows(f) < f->tasks) forget_stream(&f->rows); /* whoever has ended it has all rows */
+    if (read_rows(f) && was_over) commit_all(f);                       /* nobody will commit more */
     for (uint32_t i = 0; i < f->source_count; i++) {
         if (!read_outputs(f, f->sources[i], err)) return false;
         due += f->sources[i]->due;

@@ -8,7 +8,7 @@
 
 typedef struct gw_flock_fetch gw_flock_fetch;
 
-/* Of the job with this id, which has so many tasks. The client stays the caller's, and is connected anew to the member of
+/* Begins to fetch what has become of the tasks of a job. The client stays the caller's, and is connected anew to the member of
  * this place when that has been restarted; both outlive the fetch. */
 gw_flock_fetch *gw_flock_fetch_open(gw_flock_client *client, const gw_flock_place *place, const char *job,
                                     uint32_t tasks);

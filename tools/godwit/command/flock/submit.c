@@ -412,7 +412,7 @@ static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
         json_t *spec = describe(c, hello, i, gw_flock_number(hello, "counter") + (int64_t)i, &common);
         char name[GW_JOB_SPEC_NAME_BYTES + 1];
         snprintf(name, sizeof name, "%s", gw_flock_text(spec, "name"));
-        json_t *answer = gw_flock_ask(client, json_pack("{s:s,s:o}", "do", "submit", "spec", spec), err);
+        json_t *answer = gw_flock_submit(client, &c->place, spec, err);
         if (answer == NULL) {
             code = -1;
             break;

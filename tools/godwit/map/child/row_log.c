@@ -46,7 +46,7 @@ struct gw_row_log {
     char path[GW_PATH_BYTES];
     int fd, outputs;
     batch waiting;
-    bool writing, failed;
+    bool writing, failed, closing;
     uint64_t wrote_ns;
     gw_timer pause;
 };
@@ -153,7 +153,7 @@ static void write_next(gw_row_log *log) {
     gw_err err;
     uint64_t next_ns = log->wrote_ns + PAUSE_NS;
     if (log->writing || log->failed || log->waiting.length == 0) return;
-    if (log->wrote_ns != 0 && gw_now_ns() < next_ns &&
+    if (!log->closing && log->wrote_ns != 0 && gw_now_ns() < next_ns &&
         (log->pause.loop != NULL || gw_timer_set(log->loop, &log->pause, next_ns, pause_over, log, &err)))
         return;
     task *t = calloc(1, sizeof *t);
@@ -277,9 +277,10 @@ gw_row_log *gw_row_log_open(gw_loop *loop, const char *folder, int outputs, cons
 bool gw_row_log_close(gw_row_log *log, uint64_t patience_ns) {
     if (log == NULL) return true;
     uint64_t end_ns = gw_now_ns() + patience_ns;
-    log->wrote_ns = 0; /* no more pauses */
+    log->closing = true;
     write_next(log);
-    while (log->writing && gw_now_ns() < end_ns) gw_loop_turn(log->loop, end_ns - gw_now_ns());
+    while (log->writing && gw_now_ns() < end_ns) /* each write begins the next one */
+        gw_loop_turn(log->loop, end_ns - gw_now_ns());
     gw_timer_cancel(&log->pause);
     if (!gw_helper_close_until(log->helper, end_ns)) return false;
     close(log->fd);
