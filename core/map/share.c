@@ -556,6 +556,10 @@ static void recall(gw_map_share *s, uint32_t place, uint32_t count, uint64_t now
     send_to(s, place, &w);
 }
 
+static bool takes_deals(const peer *p) {
+    return p->live && p->known && p->told;
+}
+
 /* Has the peer that has most tasks beyond its slots give half of them back, for one that is idle. */
 static void steal(gw_map_share *s, uint64_t now_ns) {
     uint32_t victim = 0, most = 0, idle = 0;
@@ -563,8 +567,9 @@ static void steal(gw_map_share *s, uint64_t now_ns) {
         const peer *p = &s->peers[i];
         if (!p->live || !p->known) continue;
         uint32_t there = p->running + p->waiting; /* what has a slot there is about to start */
-        if (there < p->slots) idle += p->slots - there;
-        if (!p->told || there <= p->slots + most) continue;
+        if (takes_deals(p) && p->wants > 0 && there < p->slots) idle += p->slots - there;
+        /* One at a time: what comes back is dealt before more is taken from the same peer. */
+        if (!p->told || there <= p->slots + most || now_ns == p->stolen_ns) continue;
         most = there - p->slots;
         victim = i;
     }
@@ -585,10 +590,6 @@ static bool settle(gw_map_share *s, uint64_t now_ns) {
         if (p->recalled_ns == 0 || now_ns >= p->recalled_ns + GW_MAP_SHARE_REPEAT_NS) recall(s, i, 0, now_ns);
     }
     return all || now_ns >= s->leads_since_ns + GW_MAP_SHARE_PATIENCE_NS;
-}
-
-static bool takes_deals(const peer *p) {
-    return p->live && p->known && p->told;
 }
 
 /* Whether tasks were taken from a peer a moment ago: it has enough. */
