@@ -29,7 +29,7 @@ enum {
 typedef enum gw_job_kind {
     GW_JOB_RUN = 1, /* `godwit run` and its arguments: one job of steps on all its nodes */
     GW_JOB_COMMAND, /* a program with its arguments, on one node */
-    GW_JOB_MAP,     /* options of `godwit map` and a command, for each of the tasks in a file that travels with it */
+    GW_JOB_MAP, /* options of `godwit map` and a command, for each of the tasks in a file that travels with it */
     GW_JOB_KINDS,
 } gw_job_kind;
 

@@ -1,8 +1,8 @@
 /* A map whose tasks run elsewhere: its inputs are read, the tasks are handed over, and what comes back is printed. */
 #include "core/base/assert.h"
 #include "core/os/clock.h"
-#include "tools/godwit/map/task_list.h"
 #include "tools/godwit/map/inside.h"
+#include "tools/godwit/map/task_list.h"
 
 #include <errno.h>
 #include <poll.h>
