@@ -1,6 +1,7 @@
 """Files that travel with the jobs of a flock: what goes by itself, what --files names, what is refused, and jobs that run
 where the directory in which they were submitted is not."""
 
+import glob
 import hashlib
 import json
 import os
@@ -71,6 +72,22 @@ class Files(Case):
                   if os.path.isdir(os.path.join(member.directory, "jobs", told["id"]))]
         self.assertEqual(files_in(work), ["data/table.txt", "deep.py", "helper.py", "main.py", "other.py",
                                           "pack/__init__.py", "pack/inner.py", "pack/sibling.py"])
+
+    def test_files_stay_on_two_nodes(self):
+        flock = self.flock(4)
+        project = self.project(flock)
+        job = flock[0].submit("--hold", "--files", "data", "--", "cat", "data/table.txt", cwd=project)
+        self.away(project)
+        has = lambda member: len(glob.glob(os.path.join(member.directory, "chunks", "*", "*"))) >= 2  # noqa: E731
+        for lost in range(3):  # two would be enough to lose them all, if nobody made a new copy
+            here = flock.running()
+            self.until("two nodes have the files", lambda: sum(map(has, here)) >= min(2, len(here)))
+            if lost < 2:
+                next(filter(has, here)).lose_power()
+        [member, _] = flock.running()
+        member.do("release", job)
+        member.wait(job)
+        self.assertEqual(member.logs(job), "table")
 
     def test_a_job_runs_in_its_directory_where_that_is(self):
         flock = self.flock(2)

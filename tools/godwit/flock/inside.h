@@ -40,6 +40,7 @@ enum {
     GW_MEMBER_PREPARATIONS = 64,     /* at once */
     GW_MEMBER_ENTRUSTED = 256,
     GW_MEMBER_MISSED = 256,
+    GW_MEMBER_HELD = 1024,
 };
 
 #define GW_SECOND_NS UINT64_C(1000000000)
@@ -102,6 +103,12 @@ typedef struct gw_member_entrusted_one {
     uint64_t step; /* 0: none yet */
     uint64_t next_ns;
 } gw_member_entrusted_one;
+
+/* Files of jobs that were looked for. */
+typedef struct gw_member_held {
+    gw_hash files;
+    uint64_t next_ns; /* when they are looked for again; 0: nothing is here */
+} gw_member_held;
 
 /* A job whose checkpoint is on nodes that are not here. */
 typedef struct gw_member_missed {
@@ -183,6 +190,8 @@ typedef struct gw_flock_member {
     /* keep.c */
     gw_member_entrusted_one entrusted[GW_MEMBER_ENTRUSTED];
     uint32_t entrusted_at;
+    gw_member_held held[GW_MEMBER_HELD];
+    uint32_t held_at;
     gw_timer keep_timer;
 
     gw_watch signals;
@@ -273,7 +282,8 @@ gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char dire
 /* Takes a submission when all files that it names are here, and has another member hold them. */
 void gw_member_check_files(gw_flock_member *m, const gw_reply *reply, const gw_job_record *record,
                            const gw_hash *files);
-/* Fetches files from a member that has them, and answers when they are durable here. */
+/* Fetches files from the member that asks for it, and answers when they are durable here; with NULL, from any member that
+ * has them. gw_member_held_files follows. */
 void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_hash *files);
 /* Whether another live member's claim on a job is in this state. */
 bool gw_member_is_claimed_elsewhere(const gw_flock_member *m, const gw_job_record_id *id,
@@ -285,6 +295,8 @@ bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id
 void gw_member_entrust(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *peer, uint64_t step);
 /* Keeps the newest checkpoint of a job that the member has which asks for it, and answers when it is durable here. */
 void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
+/* How far in front a member is among those that are to hold something, by a hash of both; `what` has 8 bytes. */
+uint64_t gw_member_rank(const gw_peer_id *peer, const void *what);
 /* Brings the newest checkpoint of a job here, from whichever members have it, and answers with its "step" and the folder
  * "state" in which it is. */
 void gw_member_bring(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
@@ -296,6 +308,8 @@ bool gw_member_prepare_close(gw_flock_member *m);
 /* keep.c */
 bool gw_member_keep_open(gw_flock_member *m, gw_err *err);
 void gw_member_keep_close(gw_flock_member *m);
+/* These files are durable here, or could not be had. */
+void gw_member_held_files(gw_flock_member *m, const gw_hash *files, bool good);
 /* Another member has the checkpoint of this step, 0: none of them; to hand it over took so long. `to` may be this one,
  * where several nodes run the job. */
 void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *to, uint64_t step,

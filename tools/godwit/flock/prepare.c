@@ -40,7 +40,8 @@ struct gw_preparation {
     bool is_map;       /* its tasks are among the files */
     gw_peer_id *peers; /* that are asked, in this order */
     uint32_t peer_count;
-    gw_reply reply;       /* CHECK; HOLD */
+    gw_reply reply;       /* CHECK; HOLD; KEEP; BRING */
+    bool unasked;         /* HOLD: by this member's own accord, and nobody waits for the answer */
     gw_job_record record; /* CHECK */
     gw_helper *thread;
     bool good;
@@ -277,6 +278,9 @@ static void finish(void *context) {
                             p->good ? p->step : 0, p->finished_ns - p->began_ns);
         break;
     case HOLD:
+        gw_member_held_files(m, &p->files, p->good);
+        if (!p->unasked) answer_held(p);
+        break;
     case KEEP:
     case BRING:
         answer_held(p);
@@ -297,7 +301,7 @@ static int compare_ranked(const void *a, const void *b) {
     return x->rank < y->rank ? 1 : x->rank > y->rank ? -1 : memcmp(&x->id, &y->id, sizeof x->id);
 }
 
-static uint64_t rank_of(const gw_peer_id *peer, const void *what) {
+uint64_t gw_member_rank(const gw_peer_id *peer, const void *what) {
     gw_reader p = gw_reader_on(peer->bytes, sizeof peer->bytes), w = gw_reader_on(what, 8);
     return gw_mix64(gw_get_u64(&p) ^ gw_mix64(gw_get_u64(&w)));
 }
@@ -312,7 +316,7 @@ static void choose_peers(gw_preparation *p) {
     for (uint32_t i = 0; i < count; i++) {
         const gw_peer_id *id = &gw_gossip_at(m->gossip, i)->id;
         if (gw_peer_id_equal(id, &m->identity.id) || !gw_member_is_live(m, id)) continue;
-        list[p->peer_count++] = (ranked){*id, rank_of(id, what)};
+        list[p->peer_count++] = (ranked){*id, gw_member_rank(id, what)};
     }
     qsort(list, p->peer_count, sizeof *list, compare_ranked);
     for (uint32_t i = 0; i < p->peer_count; i++) p->peers[i + p->adopts] = list[i].id;
@@ -462,14 +466,18 @@ void gw_member_check_files(gw_flock_member *m, const gw_reply *reply, const gw_j
 }
 
 void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_hash *files) {
-    gw_preparation like = {.m = m, .purpose = HOLD, .files = *files, .reply = *reply, .peer_count = 1};
+    gw_preparation like = {.m = m, .purpose = HOLD, .files = *files, .unasked = reply == NULL};
     gw_err err;
-    like.peers = malloc(sizeof *like.peers);
-    GW_ASSERT_MEMORY(like.peers != NULL);
-    like.peers[0] = reply->peer; /* who asks for it has them */
+    if (reply != NULL) {
+        like.reply = *reply;
+        like.peer_count = 1;
+        like.peers = malloc(sizeof *like.peers);
+        GW_ASSERT_MEMORY(like.peers != NULL);
+        like.peers[0] = reply->peer; /* who asks for it has them */
+    }
     if (begin(m, &like, &err) != NULL) return;
     free(like.peers);
-    gw_member_refuse(m, reply, err.text);
+    if (reply != NULL) gw_member_refuse(m, reply, err.text);
 }
 
 /* Checkpoints. */
@@ -532,7 +540,7 @@ bool gw_member_first_other(const gw_flock_member *m, const gw_job_record_id *id,
     bool any = false;
     for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
         const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
-        uint64_t rank = rank_of(&list->member, id->bytes);
+        uint64_t rank = gw_member_rank(&list->member, id->bytes);
         if (list->boot == 0 || list->disk_bad || gw_peer_id_equal(&list->member, &m->identity.id) ||
             !gw_member_is_live(m, &list->member) || (any && rank <= highest))
             continue;
