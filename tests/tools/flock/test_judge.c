@@ -14,8 +14,8 @@ typedef struct judged {
 
 static void expect(const judged *list, size_t count) {
     for (size_t i = 0; i < count; i++)
-        cr_expect_eq(gw_child_judge(list[i].kind, &list[i].end, list[i].outcome), list[i].verdict, "%s",
-                     list[i].what);
+        cr_expect_eq(gw_child_judge(list[i].kind, &list[i].end, list[i].outcome, false), list[i].verdict,
+                     "%s", list[i].what);
 }
 
 Test(judge, commands_end_by_their_exit_codes) {
@@ -71,4 +71,10 @@ Test(judge, jobs_of_steps_end_by_what_they_have_told) {
         {"it was not started", GW_JOB_RUN, {.code = 127}, NULL, GW_CHILD_STRUCK},
     };
     expect(list, sizeof list / sizeof *list);
+}
+
+Test(judge, options_may_name_what_is_in_a_directory_that_is_elsewhere) {
+    const gw_keeper_end end = {.started = true, .code = 2};
+    cr_expect_eq(gw_child_judge(GW_JOB_RUN, &end, NULL, true), GW_CHILD_STRUCK);
+    cr_expect_eq(gw_child_judge(GW_JOB_COMMAND, &end, NULL, true), GW_CHILD_FAILED);
 }

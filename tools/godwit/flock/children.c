@@ -84,7 +84,7 @@ static bool make_folder(const char *folder, const char *name, char path[GW_PATH_
 
 /* What an end means. */
 
-gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, const char *outcome) {
+gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, const char *outcome, bool away) {
     if (!end->started)
         return kind == GW_JOB_COMMAND && end->code == NO_PROGRAM ? GW_CHILD_FAILED : GW_CHILD_STRUCK;
     if (end->signal != 0) {
@@ -104,7 +104,7 @@ gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, cons
         if (end->asked) return GW_CHILD_LEFT;
         return end->code == MAP_TROUBLE ? GW_CHILD_STRUCK : GW_CHILD_FATAL;
     }
-    if (end->code == USAGE_CODE) return GW_CHILD_FATAL;
+    if (end->code == USAGE_CODE) return away ? GW_CHILD_STRUCK : GW_CHILD_FATAL;
     if (outcome == NULL) return end->code == 0 ? GW_CHILD_LEFT : GW_CHILD_STRUCK;
     if (strcmp(outcome, "done") == 0) return GW_CHILD_DONE;
     if (strcmp(outcome, "stopped") == 0) return GW_CHILD_STOPPED;
@@ -172,6 +172,28 @@ static bool take_told(gw_children *children, const gw_job_record_id *id) {
     return found;
 }
 
+/* What was written at the start of a folder's child. */
+typedef struct beginning {
+    gw_job_kind kind;
+    uint16_t port;
+    bool away; /* the job has a directory, which is not here */
+} beginning;
+
+static beginning read_beginning(const char *folder) {
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    int kind = 0, away = 0;
+    unsigned port = 0;
+    FILE *file = gw_durable_path(path, &err, "%s/%s", folder, GW_CHILD_KIND_NAME) ? fopen(path, "re") : NULL;
+    if (file != NULL) {
+        if (fscanf(file, "%d %u %d", &kind, &port, &away) < 2) kind = 0;
+        fclose(file);
+    }
+    return (beginning){.kind = kind == GW_JOB_COMMAND || kind == GW_JOB_MAP ? (gw_job_kind)kind : GW_JOB_RUN,
+                       .port = (uint16_t)port,
+                       .away = away != 0};
+}
+
 /* Tells how the child of a folder has ended. */
 static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind kind, uint32_t round) {
     char folder[GW_PATH_BYTES], state[GW_PATH_BYTES], found[GW_PATH_BYTES];
@@ -185,7 +207,8 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
             gw_directory_find(state, found, &err))
             gw_journal_read_last(found, LAST_BYTES, take_event, &last, &err);
         told.round = end.round;
-        told.verdict = gw_child_judge(kind, &end, last.outcome[0] != '\0' ? last.outcome : NULL);
+        told.verdict = gw_child_judge(kind, &end, last.outcome[0] != '\0' ? last.outcome : NULL,
+                                      read_beginning(folder).away);
         told.code = end.signal != 0 ? 128 + (uint32_t)end.signal : (uint32_t)end.code;
         told.hash = last.state;
         told.began = end.began;
@@ -387,7 +410,8 @@ static bool run(gw_children *children, const char *folder, const char *id, const
                 uint32_t round, const gw_child_place *place, pid_t *pid, gw_err *err) {
     char work[GW_PATH_BYTES], kind[20];
     words argv = {.count = 0}, environment = {.count = 0};
-    snprintf(kind, sizeof kind, "%d %u\n", (int)spec->kind, place->port);
+    bool away = spec->directory != NULL && place->directory == NULL;
+    snprintf(kind, sizeof kind, "%d %u %d\n", (int)spec->kind, place->port, away);
     bool good = make_folder(folder, "work", work, err) && write_key(folder, spec, err) &&
                 write_text(folder, GW_CHILD_KIND_NAME, kind, err) &&
                 put_command(&argv, spec, folder, id, place, err) &&
@@ -459,39 +483,25 @@ static void tell_left_over(void *context) {
     free(l);
 }
 
-static void read_kind(const char *folder, gw_job_kind *kind, uint16_t *port) {
-    char path[GW_PATH_BYTES];
-    gw_err err;
-    int number = 0;
-    unsigned port_number = 0;
-    FILE *file = gw_durable_path(path, &err, "%s/%s", folder, GW_CHILD_KIND_NAME) ? fopen(path, "re") : NULL;
-    if (file != NULL) {
-        if (fscanf(file, "%d %u", &number, &port_number) != 2) number = 0;
-        fclose(file);
-    }
-    *kind = number == GW_JOB_COMMAND || number == GW_JOB_MAP ? (gw_job_kind)number : GW_JOB_RUN;
-    *port = (uint16_t)port_number;
-}
-
 static bool adopt(void *context, const char *jobs, const char *name, gw_err *err) {
     gw_children *children = context;
     char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
     gw_child shown = {.began = gw_wall_s()};
-    gw_job_kind kind;
     pid_t pid;
     struct stat status;
     if (!read_id(name, &shown.id) || !gw_durable_path(folder, err, "%s/%s", jobs, name)) return true;
-    read_kind(folder, &kind, &shown.port);
+    beginning begun = read_beginning(folder);
+    shown.port = begun.port;
     if (gw_keeper_lives(folder, &pid) && children->count < CHILDREN) {
         if (gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) && stat(path, &status) == 0)
             shown.began = (double)status.st_mtime;
-        follow(add(children, &shown, kind, pid));
+        follow(add(children, &shown, begun.kind, pid));
         return true;
     }
     if (!gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) || access(path, F_OK) != 0) return true;
     left_over *l = malloc(sizeof *l);
     GW_ASSERT_MEMORY(l != NULL);
-    *l = (left_over){children, shown.id, kind, 0};
+    *l = (left_over){children, shown.id, begun.kind, 0};
     if (gw_loop_post(children->loop, tell_left_over, l, err)) return true;
     free(l);
     return false;

@@ -93,7 +93,8 @@ const gw_child *gw_children_find(const gw_children *children, const gw_job_recor
 bool gw_children_folder(const gw_children *children, const gw_job_record_id *id,
                         char folder[GW_KEEPER_FOLDER_TEXT], gw_err *err);
 
-/* What an end means, for a test: `outcome` and `text` of the last event of a RUN's journal, or NULL. Pure. */
-gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, const char *outcome);
+/* What an end means, for a test: `outcome` and `text` of the last event of a RUN's journal, or NULL. `away`:
+ * it ran where the job's directory is not, and its options may name what is in that. Pure. */
+gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, const char *outcome, bool away);
 
 #endif
