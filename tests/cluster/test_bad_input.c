@@ -198,8 +198,11 @@ Test(bad_input, a_directory_that_is_removed_is_told) {
     lab *l = lab_open();
     lab_peer *peer = lab_start(l, "one", NULL, SLOW " --checkpoint-every 2 --save-timeout 0s");
     lab_wait_event(l, peer, "checkpoint");
-    char command[3 * LAB_PATH]; /* it is written to meanwhile, which rm by itself would stumble over */
-    snprintf(command, sizeof command, "mv %s %s.gone && rm -rf %s.gone", peer->dir, peer->dir, peer->dir);
+    char command
+        [4 *
+         LAB_PATH]; /* it is written to meanwhile, over which rm stumbles: it is called until all is gone */
+    snprintf(command, sizeof command, "mv %s %s.gone && until rm -rf %s.gone 2>%s.rm; do :; done", peer->dir,
+             peer->dir, peer->dir, peer->dir);
     cr_assert_eq(system(command), 0);
     lab_wait(l, peer, has_text, "is gone: it was removed while", "a warning");
     unsaved_state(l, peer);

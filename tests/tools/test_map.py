@@ -174,7 +174,9 @@ class Map(unittest.TestCase):
         os.killpg(os.getpgid(child), signal.SIGKILL)
         self.make_fifo("on")
         second = self.make_fifo("second")
-        process = self.start("-j1", "if [ {} = 1 ]; then (cat on; echo late; echo alive > mark) & else cat second; fi", ":::", "1", "2")
+        process = self.start("-j1", "if [ {} = 1 ]; then (cat on; echo late; echo alive > mark) & else touch begun; cat second; fi",
+                             ":::", "1", "2")
+        self.wait_until(lambda: os.path.exists(self.path("begun")))  # the first task has ended
         with open(self.path("on"), "w") as go:
             go.write("on\n")
         self.wait_until(lambda: os.path.exists(self.path("mark")))

@@ -26,7 +26,7 @@ GODWIT = pathlib.Path(os.environ.get("GODWIT_BUILD", TREE / "build")) / "godwit"
 SHARDS = 24
 AHEAD_S = 5000  # of the clock of a peer that runs in a time namespace of its own
 JOB = f"synthetic --workers 2 --shards {SHARDS} --shard-ms 2 --state-bytes 256k --sum-elements 20000 --steps 1000000".split()
-LIMIT_S = 60
+LIMIT_S = 300  # a machine may be busy
 
 
 class OtherClock(flock.Here):
