@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define EVERY_NS UINT64_C(1000000000)
-/* So long the end of the server waits for readers to take the last event. */
+/* The end of the server waits so long for readers to take the last event. */
 #define LAST_NS UINT64_C(500000000)
 
 enum {

@@ -1,4 +1,4 @@
-/* Which job each life in the journals is of. A directory may have had several: --fresh begins a job beside the one that
+/* This tells which job each life in the journals is of. A directory may have had several: --fresh begins a job beside the one that
  * was there, and --continue another one behind it. A life that was turned away before it took part, or that does not
  * say, counts to the job that ran there before it, or else after it.
  *

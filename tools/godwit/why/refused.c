@@ -39,11 +39,11 @@ static void tell_refusals(const gw_why_record *record, const gw_why_life *const 
 }
 
 void gw_why_refusals(const gw_why_record *record, gw_findings *findings) {
-    const gw_why_life **lives = calloc(record->life_count + 1, sizeof *lives);
+    const gw_why_life **lives = calloc(record->life_count + 1, sizeof(const gw_why_life *));
     size_t count = 0;
     for (size_t i = 0; lives != NULL && i < record->life_count; i++)
         if (gw_why_turned_away(&record->lives[i])) lives[count++] = &record->lives[i];
-    if (count > 0) qsort(lives, count, sizeof *lives, by_end);
+    if (count > 0) qsort(lives, count, sizeof(const gw_why_life *), by_end);
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && lives[end]->last - lives[end - 1]->last <= TOGETHER_S;) end++;
         tell_refusals(record, lives + i, end - i, findings);

@@ -211,15 +211,15 @@ static void print_more(FILE *out, const char *what, const char *text) {
 }
 
 static void print_finding(FILE *out, const gw_finding *finding) {
-    char when[GW_WHY_WHEN], cost[GW_WHY_COST + 2];
+    char when[GW_WHY_WHEN], cost[GW_WHY_COST], sentence[GW_WHY_COST + 2] = "";
     if (finding->pattern)
         fprintf(out, "%-*s", INDENT, "-");
     else
         fprintf(out, "%-*s", INDENT, gw_why_when(finding->from, false, when));
     print_words(out, finding->text, INDENT, INDENT);
     print_more(out, "", finding->evidence);
-    if (gw_why_cost(finding, cost)[0] != '\0') strcat(cost, ".");
-    print_more(out, "Cost: ", cost);
+    if (gw_why_cost(finding, cost)[0] != '\0') snprintf(sentence, sizeof sentence, "%s.", cost);
+    print_more(out, "Cost: ", sentence);
     print_more(out, "To do: ", finding->advice);
 }
 
