@@ -233,9 +233,9 @@ class Together(Case):
 class Lives(Case):
     """What is killed, and comes back or does not."""
 
-    def counted(self, flock, job="count"):
+    def counted(self, flock, job="count", before=":;"):
         """Submits a command that notes each of its lives and ends when the file `go` is there; returns its id."""
-        script = "echo $GODWIT_ATTEMPT >> lives; while [ ! -e go ]; do sleep 0.1; done; echo end >> ends"
+        script = f"{before} echo $GODWIT_ATTEMPT >> lives; while [ ! -e go ]; do sleep 0.1; done; echo end >> ends"
         return flock[0].submit("--name", job, "--", "sh", "-c", script)
 
     def let_go(self, flock):
@@ -324,12 +324,13 @@ class Lives(Case):
         failing = flock[0].submit("--retries", "1", "--", "sh", "-c", "echo $GODWIT_ATTEMPT >> failing; exit 3")
         script = "echo $GODWIT_ATTEMPT >> mended; [ $GODWIT_ATTEMPT = 1 ]"
         mended = flock[0].submit("--retries", "3", "--", "sh", "-c", script)
-        # A keeper takes its command with it; that it was killed is no failure of the job.
-        lost = self.counted(flock)
+        # A keeper takes its command with it, and its member what that has started; that it was killed is no failure of the job.
+        lost = self.counted(flock, before="setsid sleep 1000 &")
         self.until("it lives", lambda: self.lines(flock.folder, "lives"))
         children = flock[0].children(lost)
+        self.assertGreaterEqual(len(children), 2)
         send([pid for pid, job in flock[0].keepers().items() if job == lost], signal.SIGKILL)
-        self.until("its command has gone too", lambda: not below(children))
+        self.until("all have gone", lambda: not below(children))
         self.let_go(flock)
         flock[0].wait(failing, code=1)
         flock[0].wait(mended, lost)

@@ -215,6 +215,7 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
         told.when = end.when;
         describe(&told, kind, &end, &last);
     } else {
+        gw_keeper_kill_left(folder);
         told.verdict = GW_CHILD_LEFT;
         snprintf(told.text, sizeof told.text, "its keeper, or this machine, ended before it");
     }
@@ -390,11 +391,12 @@ static bool put_file(words *w, const char *path, gw_err *err) {
     return good;
 }
 
-static bool put_environment(words *w, const gw_job_spec *spec, const char *id, uint32_t round, gw_err *err) {
+static bool put_environment(words *w, const gw_job_spec *spec, const char *folder, const char *id,
+                            uint32_t round, gw_err *err) {
     for (uint32_t i = 0; i < spec->environment_count; i++)
         if (!put(w, err, "%s", spec->environment[i])) return false;
     return put(w, err, "GODWIT_JOB=%s", spec->name) && put(w, err, "GODWIT_JOB_ID=%s", id) &&
-           put(w, err, "GODWIT_ATTEMPT=%u", round) &&
+           put(w, err, "GODWIT_ATTEMPT=%u", round) && put(w, err, GW_KEEPER_VARIABLE "%s", folder) &&
            (spec->environment_file == NULL || put_file(w, spec->environment_file, err));
 }
 
@@ -415,7 +417,7 @@ static bool run(gw_children *children, const char *folder, const char *id, const
     bool good = make_folder(folder, "work", work, err) && write_key(folder, spec, err) &&
                 write_text(folder, GW_CHILD_KIND_NAME, kind, err) &&
                 put_command(&argv, spec, folder, id, place, err) &&
-                put_environment(&environment, spec, id, round, err);
+                put_environment(&environment, spec, folder, id, round, err);
     if (good) {
         gw_keeper_task task = {.round = round,
                                .argv = (const char *const *)argv.list,

@@ -6,6 +6,7 @@
 #include "core/os/process.h"
 #include "tools/godwit/text/json.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,7 +24,7 @@
 #include <unistd.h>
 
 enum { VERSION = 1, TASK_BYTES = 4 << 20, LOOK_MS = 5000, OOM_SCORE = 500, FILE_MODE = 0600 };
-enum { NO_PROGRAM = 127, START_FAILED = 126 }; /* the exit codes of shells */
+enum { NO_PROGRAM = 127, START_FAILED = 126, SWEEPS = 10 }; /* the exit codes of shells */
 
 /* The task. */
 
@@ -172,6 +173,35 @@ bool gw_keeper_read_end(const char *folder, gw_keeper_end *end, gw_err *err) {
     snprintf(end->text, sizeof end->text, "%s", text != NULL ? text : "");
     json_decref(object);
     return true;
+}
+
+static bool has_variable(const char *pid, const char *variable) {
+    char path[64], *line = NULL;
+    size_t size = 0;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%.20s/environ", pid);
+    FILE *file = fopen(path, "re"); /* another user's cannot be opened */
+    while (file != NULL && !found && getdelim(&line, &size, '\0', file) > 0)
+        found = strcmp(line, variable) == 0;
+    if (file != NULL) fclose(file);
+    free(line);
+    return found;
+}
+
+void gw_keeper_kill_left(const char *folder) {
+    char variable[GW_PATH_BYTES + sizeof GW_KEEPER_VARIABLE];
+    snprintf(variable, sizeof variable, GW_KEEPER_VARIABLE "%s", folder);
+    bool found = true;
+    for (int round = 0; found && round < SWEEPS; round++) { /* one may have started another meanwhile */
+        DIR *all = opendir("/proc");
+        found = false;
+        for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
+            pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+            if (pid > 1 && pid != getpid() && has_variable(entry->d_name, variable))
+                found |= kill(pid, SIGKILL) == 0;
+        }
+        if (all != NULL) closedir(all);
+    }
 }
 
 /* The keeper's process. */

@@ -11,7 +11,8 @@
  *
  * The command is the leader of a session, with a process group of its own. It gets SIGTERM when the keeper gets
  * SIGTERM, SIGINT or SIGHUP, and when no member has held the flock's directory for `orphan_s`; after `grace_s` it is
- * killed, with all processes that it has started. The kernel kills it where the keeper is killed. */
+ * killed, with all processes that it has started. The kernel kills it where the keeper is killed; what it has started then
+ * goes on, and is found by a variable of its environment, GODWIT_JOB_FOLDER, which names the folder. */
 #ifndef GODWIT_TOOLS_GODWIT_FLOCK_KEEPER_H
 #define GODWIT_TOOLS_GODWIT_FLOCK_KEEPER_H
 
@@ -22,6 +23,8 @@
 #include <sys/types.h>
 
 enum { GW_KEEPER_ORPHAN_S = 600, GW_KEEPER_FOLDER_TEXT = 4096 };
+
+#define GW_KEEPER_VARIABLE "GODWIT_JOB_FOLDER="
 
 #define GW_KEEPER_TASK "child.json"
 #define GW_KEEPER_LOCK "child.lock"
@@ -60,6 +63,8 @@ bool gw_keeper_lives(const char *folder, pid_t *pid);
 /* Reads how the command of the last keeper ended. Fails with GW_E_NOTFOUND where there is no end: the keeper lives, or was
  * killed, or the machine ended. */
 bool gw_keeper_read_end(const char *folder, gw_keeper_end *end, gw_err *err);
+/* Kills what the command of a keeper that was killed has left behind. */
+void gw_keeper_kill_left(const char *folder);
 
 /* Is the keeper of a folder: returns the exit code of this process when the command has ended. Main thread, before any
  * other is created. */
