@@ -14,7 +14,7 @@
 
 #define EVERY_NS UINT64_C(1000000000)
 /* The end of the server waits so long for readers to take the last event. */
-#define LAST_NS UINT64_C(500000000)
+#define LAST_NS UINT64_C(1000000000)
 
 enum {
     TEXTS = 8, /* events that are kept for readers */

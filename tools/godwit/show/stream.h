@@ -27,7 +27,7 @@ typedef struct gw_streams gw_streams;
 
 /* The sources are borrowed. Returns NULL on failure. */
 gw_streams *gw_streams_open(const gw_api_sources *sources, gw_err *err);
-/* Ends all streams, after a last event; waits for half a second at most until their readers have taken it. It is called
+/* Ends all streams, after a last event; waits for a second at most until their readers have taken it. It is called
  * before the server stops. NULL is allowed. */
 void gw_streams_stop(gw_streams *streams);
 /* After the server has stopped. NULL is allowed. */
