@@ -288,8 +288,12 @@ void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_ha
 /* Whether another live member's claim on a job is in this state. */
 bool gw_member_is_claimed_elsewhere(const gw_flock_member *m, const gw_job_record_id *id,
                                     gw_claim_state state);
-/* Whether something is being made ready for the job. */
+/* Whether what is in the job's folder is being made ready. */
 bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id);
+/* Whether its checkpoint is being handed to another member. */
+bool gw_member_is_entrusting(const gw_flock_member *m, const gw_job_record_id *id);
+/* Drops what was made ready and has not been used: the job has gone to another node. */
+void gw_member_prepare_tidy(gw_flock_member *m);
 /* Has another member keep the newest checkpoint of a job that is here, if it is newer than `step`; with NULL, only sees
  * what is here. gw_member_entrusted follows. */
 void gw_member_entrust(gw_flock_member *m, const gw_job_record_id *id, const gw_peer_id *peer, uint64_t step);

@@ -66,7 +66,8 @@ static bool look_after(gw_flock_member *m, const gw_job_record *record, uint64_t
     gw_peer_id other = m->identity.id;
     bool lower;
     if (spec == NULL || spec->kind != GW_JOB_RUN || !record->started || gw_job_record_is_over(record) ||
-        gw_member_is_preparing(m, &record->id) || !has_state(m, &record->id))
+        gw_member_is_preparing(m, &record->id) || gw_member_is_entrusting(m, &record->id) ||
+        !has_state(m, &record->id))
         return false;
     bool several = runs_elsewhere(m, &record->id, &lower);
     if (several && (lower || gw_children_find(m->children, &record->id) == NULL)) return false;
@@ -123,6 +124,7 @@ static void look(void *context) {
     gw_flock_member *m = context;
     uint64_t now = gw_now_ns();
     gw_err err;
+    gw_member_prepare_tidy(m);
     for (uint32_t i = 0, begun = 0; i < gw_job_records_count(m->records) && begun < AT_ONCE; i++) {
         const gw_job_record *record = gw_job_records_at(m->records, i);
         begun += look_after(m, record, now);

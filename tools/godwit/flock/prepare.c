@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEEP_NS       (60 * GW_SECOND_NS) /* what is ready and was not used is made ready anew after that */
+#define KEEP_NS       (10 * GW_SECOND_NS) /* what is ready and was not used is made ready anew after that */
 #define WAIT_CLOSE_NS (5 * GW_SECOND_NS)
 
 typedef enum purpose {
@@ -419,17 +419,15 @@ gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char dire
                               gw_err *err) {
     gw_preparation *p = find_start(m, &action->job);
     bool runs_elsewhere = gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_RUNNING);
+    if (gw_member_is_preparing(m, &action->job)) return GW_PREPARING; /* or a copy of its checkpoint comes */
     if (p == NULL) {
         /* A child that leaves another node saves a checkpoint, or has begun what is not to be done twice at once. */
         if (!runs_elsewhere && gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_LEAVING))
             return GW_PREPARING;
-        if (gw_member_is_preparing(m, &action->job))
-            return GW_PREPARING; /* it keeps a copy of the checkpoint */
         if (!begin_start(m, action, runs_elsewhere, err))
             return err->code == GW_E_LIMIT ? GW_PREPARING : GW_UNPREPARED;
         return GW_PREPARING;
     }
-    if (p->finished_ns == 0) return GW_PREPARING;
     bool fresh = gw_now_ns() < p->finished_ns + KEEP_NS;
     gw_prepared outcome = !fresh ? GW_PREPARING : p->good ? GW_PREPARED : GW_UNPREPARED;
     if (fresh && p->good) {
@@ -482,11 +480,29 @@ void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_ha
 
 /* Checkpoints. */
 
-bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id) {
-    for (uint32_t i = 0; i < m->preparation_count; i++)
-        if (gw_job_record_id_equal(&m->preparations[i]->id, id) && m->preparations[i]->finished_ns == 0)
-            return true;
+static bool is_at_work(const gw_flock_member *m, const gw_job_record_id *id, bool entrusts) {
+    for (uint32_t i = 0; i < m->preparation_count; i++) {
+        const gw_preparation *p = m->preparations[i];
+        bool meant = entrusts ? p->purpose == ENTRUST
+                              : p->purpose == START || p->purpose == KEEP || p->purpose == BRING;
+        if (meant && p->finished_ns == 0 && gw_job_record_id_equal(&p->id, id)) return true;
+    }
     return false;
+}
+
+bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id) {
+    return is_at_work(m, id, false);
+}
+
+bool gw_member_is_entrusting(const gw_flock_member *m, const gw_job_record_id *id) {
+    return is_at_work(m, id, true);
+}
+
+void gw_member_prepare_tidy(gw_flock_member *m) {
+    for (uint32_t i = m->preparation_count; i-- > 0;) {
+        gw_preparation *p = m->preparations[i];
+        if (p->finished_ns != 0 && gw_now_ns() > p->finished_ns + KEEP_NS) drop(p);
+    }
 }
 
 /* Begins to hand a job's checkpoint to another member, or to take it from one; NULL: from nobody. */
