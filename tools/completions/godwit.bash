@@ -230,7 +230,7 @@ _godwit_table() {
         kinds[-n]='any'
         ;;
     map)
-        offered+=' --arg-file= -a --bar --colsep= -C --delay= --delimiter= -d --detach --dry-run --env= --eta --files= --flock= --grace= --halt= --here --jobs= -j --joblog= --json --keep-order -k --line-buffer --link --max-args= -n --max-replace-args= -N --memfree= --name= --nice= --nodes= --null -0 --priority= --quote -q --replace= -I --results= --resume --resume-failed --retries= --retry-failed --shell= --tag --tagstring= --timeout= --tmpdir= --ungroup -u --verbose -t --workdir= --help --usage'
+        offered+=' --arg-file= -a --bar --colsep= -C --delay= --delimiter= -d --detach --dry-run --env= --eta --fetch= --files= --flock= --grace= --halt= --here --jobs= -j --joblog= --json --keep-order -k --line-buffer --link --max-args= -n --max-replace-args= -N --memfree= --name= --nice= --nodes= --null -0 --priority= --quote -q --replace= -I --results= --resume --resume-failed --retries= --retry-failed --return= --shell= --tag --tagstring= --timeout= --tmpdir= --transfer --trc= --ungroup -u --verbose -t --workdir= --help --usage'
         kinds[--arg-file]='file'
         kinds[-a]='file'
         kinds[--joblog]='file'
@@ -241,6 +241,7 @@ _godwit_table() {
         kinds[--delimiter]='any'
         kinds[-d]='any'
         kinds[--env]='any'
+        kinds[--fetch]='any'
         kinds[--files]='any'
         kinds[--grace]='any'
         kinds[--halt]='any'
@@ -258,8 +259,10 @@ _godwit_table() {
         kinds[--replace]='any'
         kinds[-I]='any'
         kinds[--retries]='any'
+        kinds[--return]='any'
         kinds[--tagstring]='any'
         kinds[--timeout]='any'
+        kinds[--trc]='any'
         kinds[--flock]='dir'
         kinds[--results]='dir'
         kinds[--tmpdir]='dir'

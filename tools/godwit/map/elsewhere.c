@@ -1,13 +1,15 @@
 /* A map whose tasks run elsewhere: its inputs are read, the tasks are handed over, and what comes back is printed. */
 #include "core/base/assert.h"
 #include "core/os/clock.h"
+#include "tools/godwit/map/files.h"
 #include "tools/godwit/map/inside.h"
 #include "tools/godwit/map/task_list.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 100 };
 
@@ -17,7 +19,7 @@ typedef struct far {
     map *m;
     map_task **tasks; /* by position; NULL: it has ended */
     uint32_t count, room, ended;
-    uint64_t done_before; /* `ended`, before the last look */
+    int work; /* the working directory, where files are brought back to */
 } far;
 
 /* Reads all inputs. False: the map ends before. */
@@ -54,8 +56,7 @@ static bool read_tasks(map *m, far *f, gw_task_writer *writer) {
 }
 
 /* A task has ended. */
-static void take(void *context, uint32_t position, const gw_map_row *row, gw_map_output *output,
-                 gw_map_output *errors) {
+static void take(void *context, uint32_t position, const gw_map_row *row, gw_map_written *written) {
     far *f = context;
     map *m = f->m;
     GW_ASSERT(position < f->count && f->tasks[position] != NULL);
@@ -65,8 +66,11 @@ static void take(void *context, uint32_t position, const gw_map_row *row, gw_map
     m->started++;
     gw_map_run run = {.task = task, .number = task->number, .attempt = row->attempt, .row = *row};
     run.row.task = (uint32_t)task->number;
-    run.output = *output;
-    run.errors = *errors;
+    gw_err err;
+    if (!gw_map_files_put(m->store, f->work, &written->files, &err)) map_trouble(m, &err);
+    gw_map_output_drop(m->store, &written->files);
+    run.output = written->output;
+    run.errors = written->errors;
     run.begun_wall_ns = gw_wall_ns() - 1000 * row->wall_us;
     map_finish(m, task, &run);
     gw_map_output_drop(m->store, &run.output);
@@ -115,7 +119,7 @@ static void follow(map *m, far *f) {
 
 void map_run_elsewhere(map *m) {
     const gw_map_runner *runner = m->options->runner;
-    far f = {.m = m};
+    far f = {.m = m, .work = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     gw_task_writer writer = {.bytes = NULL};
     gw_err err;
     if (read_tasks(m, &f, &writer) && f.count > 0) {
@@ -130,5 +134,6 @@ void map_run_elsewhere(map *m) {
     for (uint32_t i = 0; i < f.count; i++)
         if (f.tasks[i] != NULL) map_drop_task(m, f.tasks[i]);
     free(f.tasks);
+    if (f.work >= 0) close(f.work);
     gw_map_progress_hide(&m->progress);
 }

@@ -19,7 +19,8 @@ typedef struct gw_map_feed {
     gw_map_next (*next)(void *context, uint64_t *number, gw_map_values **values, gw_err *err);
     /* A task that was given has ended for good. */
     bool (*ended)(void *context, uint64_t number, const gw_map_row *row, gw_map_store *store,
-                  const gw_map_output *output, const gw_map_output *errors, gw_err *err);
+                  const gw_map_written *written, gw_err *err);
+    int work; /* the folder from which files are brought back; -1: none are */
     /* How far the whole map is, and the row of some task that failed where there is one. */
     gw_map_counts (*counts)(void *context, gw_map_row *failure);
     /* No more tasks are started here. */

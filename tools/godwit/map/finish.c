@@ -1,6 +1,7 @@
 /* What becomes of a task whose attempt has ended: it is tried again, or it is noted, logged and printed, and the map may
  * halt because of it. */
 #include "core/os/clock.h"
+#include "tools/godwit/map/files.h"
 #include "tools/godwit/map/inside.h"
 #include "tools/godwit/map/results.h"
 #include "tools/godwit/text/json.h"
@@ -236,13 +237,35 @@ void map_follow_feed(map *m) {
 
 /* Ends of attempts. */
 
+/* Takes the files that a task has left and that are to be brought back. One that cannot be is told in its errors. */
+static void take_files(map *m, const map_task *task, gw_map_run *run, gw_map_output *files) {
+    static const char prefix[] = "godwit map: --fetch: ";
+    gw_err err, full;
+    for (uint32_t i = 0; i < m->options->fetch_count; i++) {
+        bool good = gw_map_template_bare_line(m->fetches[i], task->values, task->number + 1, task->slot,
+                                              &m->tag_line) ||
+                    gw_fail(&err, GW_E_NOMEM, "no memory for its name");
+        if (good && gw_map_files_take(m->store, m->options->feed->work, m->tag_line.bytes, files, &err))
+            continue;
+        if (!gw_map_output_add(m->store, &run->errors, prefix, sizeof prefix - 1, &full) ||
+            !gw_map_output_add(m->store, &run->errors, err.text, strlen(err.text), &full) ||
+            !gw_map_output_add(m->store, &run->errors, "\n", 1, &full))
+            map_trouble(m, &full);
+    }
+}
+
 /* Hands on what has become of a task that came from elsewhere. */
 static void hand_on(map *m, map_task *task, gw_map_run *run) {
     const gw_map_feed *feed = m->options->feed;
+    gw_map_written written = {.files = {.bytes = NULL}};
     gw_err err;
+    if (run->row.outcome == GW_MAP_SUCCESS && feed->work >= 0) take_files(m, task, run, &written.files);
+    written.output = run->output;
+    written.errors = run->errors;
     if (run->stop != GW_MAP_STOP_HALT &&
-        !feed->ended(feed->context, task->number, &run->row, m->store, &run->output, &run->errors, &err))
+        !feed->ended(feed->context, task->number, &run->row, m->store, &written, &err))
         map_trouble(m, &err);
+    gw_map_output_drop(m->store, &written.files);
     map_drop_task(m, task);
 }
 

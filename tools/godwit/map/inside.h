@@ -33,6 +33,7 @@ typedef struct map {
     gw_loop *loop;
     gw_map_inputs *inputs;
     gw_map_template *command, *tag;
+    gw_map_template *fetches[GW_MAP_FETCHES]; /* names of files that are brought back */
     gw_map_store *store;
     gw_map_runs *runs;
     gw_map_printer *output, *errors;

@@ -174,7 +174,13 @@ static bool open_templates(map *m, gw_err *err) {
                                        .none = o->inputs.most == 0,
                                        .replace = o->replace};
     m->command = gw_map_template_open(&command, err);
-    if (m->command == NULL || !o->tag) return m->command != NULL;
+    if (m->command == NULL) return false;
+    for (uint32_t i = 0; i < o->fetch_count; i++) {
+        gw_map_template_options name = {
+            .words = &o->fetch[i], .word_count = 1, .none = true, .replace = o->replace};
+        if ((m->fetches[i] = gw_map_template_open(&name, err)) == NULL) return false;
+    }
+    if (!o->tag) return true;
     char *text;
     if (asprintf(&text, "%s\t", o->tag_text != NULL ? o->tag_text : "{}") < 0)
         return gw_fail(err, GW_E_NOMEM, "no memory for the tags");
@@ -225,6 +231,7 @@ static void close_map(map *m) {
     }
     gw_map_template_close(m->command);
     gw_map_template_close(m->tag);
+    for (uint32_t i = 0; i < m->options->fetch_count; i++) gw_map_template_close(m->fetches[i]);
     gw_map_command_free(&m->words);
     gw_map_command_free(&m->line);
     gw_map_command_free(&m->tag_line);

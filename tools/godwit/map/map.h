@@ -27,7 +27,7 @@ typedef struct gw_map_halt {
     double percent; /* of all tasks, where it is not 0 */
 } gw_map_halt;
 
-enum { GW_MAP_SLOTS_MOST = 1 << 16, GW_MAP_FAILURES_MOST = 101, GW_MAP_TROUBLE = 255 };
+enum { GW_MAP_FETCHES = 64, GW_MAP_SLOTS_MOST = 1 << 16, GW_MAP_FAILURES_MOST = 101, GW_MAP_TROUBLE = 255 };
 
 /* All strings and arrays are borrowed. */
 typedef struct gw_map_options {
@@ -54,6 +54,8 @@ typedef struct gw_map_options {
     const char *shell;
     char *const *environment; /* ends with NULL */
     bool json;
+    char *const *fetch; /* templates of the names of files that are brought back from another directory */
+    uint32_t fetch_count;
     const char *job;             /* GODWIT_JOB of the tasks; NULL: a random one */
     const gw_map_feed *feed;     /* NULL: the inputs are the tasks */
     const gw_map_runner *runner; /* NULL: tasks run here */

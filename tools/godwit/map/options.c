@@ -46,6 +46,9 @@ enum {
     KEY_NODES,
     KEY_PRIORITY,
     KEY_FILES,
+    KEY_FETCH,
+    KEY_TRANSFER,
+    KEY_TRC,
 };
 
 static const struct argp_option table[] = {
@@ -106,6 +109,12 @@ static const struct argp_option table[] = {
     {"priority", KEY_PRIORITY, "N", 0, "A priority of 1 is worth 128 places in the queue (0)", 5},
     {"files", KEY_FILES, "PATH", 0,
      "A file or folder of this directory that nodes without the directory get (repeatable)", 5},
+    {"transfer", KEY_TRANSFER, 0, 0,
+     "Inputs that are files of this directory go to nodes without the directory", 5},
+    {"fetch", KEY_FETCH, "NAME", 0,
+     "Bring this file back from such a node, in whose name {} and the like are replaced (repeatable)", 5},
+    {"return", KEY_FETCH, "NAME", 0, "The same as --fetch", 5},
+    {"trc", KEY_TRC, "NAME", 0, "--transfer and --fetch", 5},
     {"child", KEY_CHILD, "FOLDER", OPTION_HIDDEN, "Be the child of a flock's member", 4},
     {"retry-failed", KEY_RETRY_FAILED, 0, 0, "Run the commands that failed by the job log, and add to it", 4},
     {0}};
@@ -422,6 +431,26 @@ static error_t parse_output(int key, char *text, struct argp_state *state, gw_ma
     }
 }
 
+/* Keeps an option that says how a task is run: wherever it runs. */
+static void keep_shared(struct argp_state *state, gw_map_line *l, int key, const char *text) {
+    const struct argp_option *option = table;
+    while (option->key != key) option++;
+    char *word = NULL;
+    int length =
+        text != NULL ? asprintf(&word, "--%s=%s", option->name, text) : asprintf(&word, "--%s", option->name);
+    GW_ASSERT_MEMORY(length >= 0);
+    if (l->shared_count == GW_MAP_SHARED_WORDS) gw_argp_error(state, "there are too many options");
+    l->shared[l->shared_count++] = word;
+}
+
+static void add_fetch(struct argp_state *state, gw_map_line *l, char *text) {
+    if (l->options.fetch_count == GW_MAP_FETCHES)
+        gw_argp_error(state, "--fetch: there are more than %d names", GW_MAP_FETCHES);
+    l->fetch[l->options.fetch_count++] = text;
+    l->options.fetch = l->fetch;
+    keep_shared(state, l, KEY_FETCH, text);
+}
+
 static error_t parse_flock(int key, char *text, struct argp_state *state, gw_map_line *l) {
     switch (key) {
     case KEY_CHILD:
@@ -456,6 +485,16 @@ static error_t parse_flock(int key, char *text, struct argp_state *state, gw_map
         l->priority = (int)number;
         return 0;
     }
+    case KEY_FETCH:
+        add_fetch(state, l, text);
+        return 0;
+    case KEY_TRANSFER:
+        l->transfer = true;
+        return 0;
+    case KEY_TRC:
+        l->transfer = true;
+        add_fetch(state, l, text);
+        return 0;
     case KEY_FILES:
         if (l->file_count == GW_MAP_SHARED_WORDS)
             gw_argp_error(state, "--files: there are more than %d; name their folder", GW_MAP_SHARED_WORDS);
@@ -484,18 +523,6 @@ static void check(struct argp_state *state, const gw_map_options *o) {
         gw_argp_error(state, "--json prints a line for a whole task: --line-buffer cannot be with it");
     if (o->results != NULL && o->print == GW_MAP_PRINT_LINES)
         gw_argp_error(state, "--results writes whole outputs: --line-buffer cannot be with it");
-}
-
-/* Keeps an option that says how a task is run: wherever it runs. */
-static void keep_shared(struct argp_state *state, gw_map_line *l, int key, const char *text) {
-    const struct argp_option *option = table;
-    while (option->key != key) option++;
-    char *word = NULL;
-    int length =
-        text != NULL ? asprintf(&word, "--%s=%s", option->name, text) : asprintf(&word, "--%s", option->name);
-    GW_ASSERT_MEMORY(length >= 0);
-    if (l->shared_count == GW_MAP_SHARED_WORDS) gw_argp_error(state, "there are too many options");
-    l->shared[l->shared_count++] = word;
 }
 
 static bool is_shared(int key) {

@@ -20,6 +20,8 @@ typedef struct gw_map_line {
     int priority;
     const char *files[GW_MAP_SHARED_WORDS], *variables[GW_MAP_SHARED_WORDS]; /* of --files, and of --env */
     uint32_t file_count, variable_count;
+    bool transfer; /* inputs that are files travel */
+    char *fetch[GW_MAP_FETCHES];
     char *shared[GW_MAP_SHARED_WORDS]; /* the options that say how a task is run, as words: owned */
     uint32_t shared_count;
     char **environment; /* owned */

@@ -7,8 +7,7 @@
 #include "tools/godwit/map/store.h"
 
 /* Takes what has become of the task at a position of the list: its row, and what it wrote, which is the taker's. */
-typedef void gw_map_take(void *map, uint32_t position, const gw_map_row *row, gw_map_output *output,
-                         gw_map_output *errors);
+typedef void gw_map_take(void *map, uint32_t position, const gw_map_row *row, gw_map_written *written);
 
 typedef struct gw_map_runner {
     void *context;

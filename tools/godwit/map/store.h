@@ -37,6 +37,12 @@ typedef struct gw_map_output {
     uint64_t total; /* bytes that were ever added */
 } gw_map_output;
 
+/* All that a task has left. */
+typedef struct gw_map_written {
+    gw_map_output output, errors; /* what it wrote to standard output and standard error */
+    gw_map_output files;          /* files that are brought back (files.h) */
+} gw_map_written;
+
 /* Adds bytes. Fails with GW_E_IO where the disk takes none, and with GW_E_NOMEM. */
 bool gw_map_output_add(gw_map_store *store, gw_map_output *output, const void *bytes, size_t length,
                        gw_err *err);

@@ -148,32 +148,38 @@ Test(files, outputs_come_back_and_a_torn_end_is_cut_off) {
     place p = open_place();
     gw_err err;
     gw_map_store *store = gw_map_store_open(p.folder, 1 << 20, &err);
-    gw_map_output output = {.bytes = NULL}, errors = {.bytes = NULL};
+    gw_map_written large = {.output = {.bytes = NULL}}, small = {.output = {.bytes = NULL}};
     static uint8_t many[3 * GW_MAP_PIECE_BYTES + 5];
     memset(many, 'm', sizeof many);
-    cr_assert(gw_map_output_add(store, &output, many, sizeof many, &err));
-    cr_assert(gw_map_output_add(store, &errors, "oh", 2, &err));
-    cr_assert(gw_outputs_add(p.fd, store, 7, 1, &output, &errors, &err), "%s", err.text);
+    cr_assert(gw_map_output_add(store, &large.output, many, sizeof many, &err));
+    cr_assert(gw_map_output_add(store, &large.errors, "oh", 2, &err));
+    cr_assert(gw_outputs_add(p.fd, store, 7, 1, &large, &err), "%s", err.text);
+    cr_assert(gw_map_output_add(store, &small.output, "oh", 2, &err) &&
+              gw_map_output_add(store, &small.errors, "ah", 2, &err) &&
+              gw_map_output_add(store, &small.files, "abc", 3, &err));
     off_t first = size_of(p.outputs);
     cr_assert_eq(first, (off_t)(GW_OUTPUTS_HEAD_BYTES + sizeof many + 2));
-    cr_assert(gw_outputs_add(p.fd, store, 8, 2, &errors, &errors, &err));
+    cr_assert(gw_outputs_add(p.fd, store, 8, 2, &small, &err));
     cr_assert_eq(truncate(p.outputs, size_of(p.outputs) - 1), 0);
     close(p.fd);
     p.fd = gw_outputs_open(p.folder, &err);
     cr_assert(p.fd >= 0, "%s", err.text);
     cr_assert_eq(size_of(p.outputs), first);
-    cr_assert(gw_outputs_add(p.fd, store, 9, 3, &errors, &errors, &err));
+    cr_assert(gw_outputs_add(p.fd, store, 9, 3, &small, &err));
     uint8_t head[GW_OUTPUTS_HEAD_BYTES];
     gw_outputs_head read;
     int fd = open(p.outputs, O_RDONLY);
     cr_assert_eq(pread(fd, head, sizeof head, first), (ssize_t)sizeof head);
     cr_assert(gw_outputs_read_head(head, &read) && read.task == 9 && read.attempt == 3 && read.output == 2 &&
-              read.errors == 2);
+              read.errors == 2 && read.files == 3);
     close(fd);
     head[0] = 'X';
     cr_assert(!gw_outputs_read_head(head, &read));
-    gw_map_output_drop(store, &output);
-    gw_map_output_drop(store, &errors);
+    gw_map_output_drop(store, &large.output);
+    gw_map_output_drop(store, &large.errors);
+    gw_map_output_drop(store, &small.output);
+    gw_map_output_drop(store, &small.errors);
+    gw_map_output_drop(store, &small.files);
     gw_map_store_close(store);
     close_place(&p);
 }

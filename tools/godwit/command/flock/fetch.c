@@ -42,8 +42,8 @@ typedef struct source {
     bool told;             /* that it is waited for */
     bool in_frame, wanted; /* within a frame; which is what a task is to be given */
     gw_outputs_head head;
-    uint64_t output_left, errors_left;
-    gw_map_output output, errors;
+    uint64_t output_left, errors_left, files_left;
+    gw_map_written written;
     crypto_generichash_state hash;
 } source;
 
@@ -259,12 +259,13 @@ static void finish_frame(gw_flock_fetch *f, source *s) {
         gw_hash_equal(&hash, &row.hash)) {
         f->state[s->head.task] |= TAKEN;
         s->due--;
-        f->take(f->map, s->head.task, &row, &s->output, &s->errors);
+        f->take(f->map, s->head.task, &row, &s->written);
     } else {
-        gw_map_output_drop(f->store, &s->output);
-        gw_map_output_drop(f->store, &s->errors);
+        gw_map_output_drop(f->store, &s->written.output);
+        gw_map_output_drop(f->store, &s->written.errors);
+        gw_map_output_drop(f->store, &s->written.files);
     }
-    s->output = s->errors = (gw_map_output){.bytes = NULL};
+    s->written = (gw_map_written){.output = {.bytes = NULL}};
 }
 
 /* Takes what is there of a part of a frame. */
@@ -297,11 +298,15 @@ static bool take_frames(gw_flock_fetch *f, source *s, bool *waits, gw_err *err) 
             s->in_frame = true;
             s->output_left = s->head.output;
             s->errors_left = s->head.errors;
+            s->files_left = s->head.files;
             crypto_generichash_init(&s->hash, NULL, 0, sizeof(gw_hash));
         }
-        if (!take_part(f, s, &s->output_left, &s->output, true, err)) return false;
-        if (s->output_left == 0 && !take_part(f, s, &s->errors_left, &s->errors, false, err)) return false;
-        if (s->output_left > 0 || s->errors_left > 0) return true;
+        if (!take_part(f, s, &s->output_left, &s->written.output, true, err)) return false;
+        if (s->output_left > 0) return true;
+        if (!take_part(f, s, &s->errors_left, &s->written.errors, false, err)) return false;
+        if (s->errors_left > 0) return true;
+        if (!take_part(f, s, &s->files_left, &s->written.files, false, err)) return false;
+        if (s->files_left > 0) return true;
         finish_frame(f, s);
     }
 }

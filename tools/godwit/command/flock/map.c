@@ -91,11 +91,29 @@ static bool check_words(const gw_map_line *line, gw_err *err) {
     return true;
 }
 
+/* Adds the inputs that are files or folders of this directory. */
+static bool add_inputs(gw_pack *pack, const void *bytes, size_t length, gw_err *err) {
+    gw_task_list list;
+    if (!gw_task_list_read(bytes, length, &list, err)) return false;
+    bool good = true;
+    for (uint32_t i = 0; good && i < list.count; i++) {
+        gw_map_values *values = gw_task_list_values(&list, i);
+        GW_ASSERT_MEMORY(values != NULL);
+        for (uint32_t k = 0; good && k < values->count; k++)
+            if (values->text[k][0] != '\0' && access(values->text[k], R_OK) == 0)
+                good = gw_pack_add(pack, values->text[k], err);
+        free(values);
+    }
+    gw_task_list_free(&list);
+    return good;
+}
+
 /* Packs what travels: the tasks, the script that the command runs, and what --files names. */
 static bool send_files(front *f, const void *list, size_t length, gw_hash *files, gw_err *err) {
     const gw_map_line *line = f->line;
     gw_pack *pack = gw_pack_open(err);
     bool good = pack != NULL && gw_pack_add_bytes(pack, GW_TASK_LIST_NAME, list, length, err);
+    if (good && line->transfer) good = add_inputs(pack, list, length, err);
     for (uint32_t i = 0; good && i < line->file_count; i++) good = gw_pack_add(pack, line->files[i], err);
     if (good && line->options.word_count > 0)
         gw_pack_add_script(pack, "godwit map", line->options.words, (int)line->options.word_count, true);

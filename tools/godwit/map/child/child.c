@@ -10,10 +10,12 @@
 #include "tools/godwit/map/child/row_log.h"
 #include "tools/godwit/map/task_list.h"
 
+#include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LIST_BYTES  ((uint64_t)4 << 30)
@@ -213,11 +215,11 @@ static uint32_t position_of(const child *c, uint64_t number) {
 }
 
 static bool task_ended(void *context, uint64_t number, const gw_map_row *given, gw_map_store *store,
-                       const gw_map_output *output, const gw_map_output *errors, gw_err *err) {
+                       const gw_map_written *written, gw_err *err) {
     child *c = context;
     gw_map_row row = *given;
     row.task = position_of(c, number);
-    if (!gw_outputs_add(c->outputs, store, row.task, row.attempt, output, errors, err)) return false;
+    if (!gw_outputs_add(c->outputs, store, row.task, row.attempt, written, err)) return false;
     gw_map_share_finished(c->share, &row, gw_now_ns());
     follow_share(c);
     return true;
@@ -276,9 +278,21 @@ static bool read_tasks(child *c, gw_err *err) {
            gw_task_list_read(c->bytes, length, &c->tasks, err);
 }
 
+/* Opens the working directory if it is one of the job's own: what tasks leave there is nowhere else. */
+static int open_work(const char *folder) {
+    char path[GW_PATH_BYTES];
+    struct stat own, here;
+    gw_err ignored;
+    if (!gw_durable_path(path, &ignored, "%s/work", folder) || stat(path, &own) != 0 ||
+        stat(".", &here) != 0 || own.st_dev != here.st_dev || own.st_ino != here.st_ino)
+        return -1;
+    return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *folder, gw_err *err) {
     child c = {.folder = folder, .slots = slots, .outputs = -1};
-    gw_map_feed feed = {&c, open_feed, next_task, task_ended, count_tasks, leave, close_feed};
+    gw_map_feed feed = {&c,          open_feed, next_task, task_ended, open_work(folder),
+                        count_tasks, leave,     close_feed};
     gw_map_options options = *given;
     int code = GW_MAP_TROUBLE;
     randombytes_buf(&c.life, sizeof c.life);
@@ -289,6 +303,7 @@ int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *f
     if (read_folder(&c, err) && read_tasks(&c, err) && (c.outputs = gw_outputs_open(folder, err)) >= 0)
         code = gw_map_main_loop(&options, err);
     if (c.outputs >= 0) close(c.outputs);
+    if (feed.work >= 0) close(feed.work);
     gw_task_list_free(&c.tasks);
     free(c.bytes);
     return code;

@@ -19,8 +19,9 @@ bool gw_outputs_read_head(const void *bytes, gw_outputs_head *head) {
     head->attempt = gw_get_u32(&r);
     head->output = gw_get_u64(&r);
     head->errors = gw_get_u64(&r);
+    head->files = gw_get_u64(&r);
     return memcmp(magic, MAGIC, sizeof MAGIC) == 0 && head->output <= INT64_MAX / 4 &&
-           head->errors <= INT64_MAX / 4;
+           head->errors <= INT64_MAX / 4 && head->files <= INT64_MAX / 4;
 }
 
 /* The end of the last whole frame. */
@@ -30,7 +31,7 @@ static off_t find_end(int fd, off_t size) {
     off_t at = 0;
     while (pread(fd, bytes, sizeof bytes, at) == (ssize_t)sizeof bytes &&
            gw_outputs_read_head(bytes, &head)) {
-        uint64_t next = (uint64_t)at + GW_OUTPUTS_HEAD_BYTES + head.output + head.errors;
+        uint64_t next = (uint64_t)at + GW_OUTPUTS_HEAD_BYTES + head.output + head.errors + head.files;
         if (next > (uint64_t)size) break;
         at = (off_t)next;
     }
@@ -69,16 +70,17 @@ static uint64_t bytes_of(const gw_map_output *output) {
     return bytes;
 }
 
-bool gw_outputs_add(int fd, gw_map_store *store, uint32_t task, uint32_t attempt, const gw_map_output *output,
-                    const gw_map_output *errors, gw_err *err) {
+bool gw_outputs_add(int fd, gw_map_store *store, uint32_t task, uint32_t attempt,
+                    const gw_map_written *written, gw_err *err) {
     uint8_t head[GW_OUTPUTS_HEAD_BYTES];
     gw_writer w = gw_writer_on(head, sizeof head);
     gw_put_bytes(&w, MAGIC, sizeof MAGIC);
     gw_put_u32(&w, task);
     gw_put_u32(&w, attempt);
-    gw_put_u64(&w, bytes_of(output));
-    gw_put_u64(&w, bytes_of(errors));
+    gw_put_u64(&w, bytes_of(&written->output));
+    gw_put_u64(&w, bytes_of(&written->errors));
+    gw_put_u64(&w, bytes_of(&written->files));
     GW_ASSERT(!w.failed && w.length == sizeof head);
-    return write_all(fd, head, sizeof head, err) && add(fd, store, output, err) &&
-           add(fd, store, errors, err);
+    return write_all(fd, head, sizeof head, err) && add(fd, store, &written->output, err) &&
+           add(fd, store, &written->errors, err) && add(fd, store, &written->files, err);
 }
