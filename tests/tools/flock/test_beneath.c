@@ -74,7 +74,7 @@ Test(beneath, no_link_leads_out) {
     int root = open(scratch_path("in"), O_RDONLY | O_DIRECTORY);
     cr_expect_lt(gw_beneath_open(root, "folder/file", &status, &err), 0);
     cr_expect_lt(gw_beneath_open(root, "file", &status, &err), 0);
-    cr_expect_lt(gw_beneath_open(root, "pipe", &status, &err), 0); /* and does not wait for a writer */
+    cr_expect_lt(gw_beneath_open(root, "pipe", &status, &err), 0); /* it does not wait for a writer */
     close(root);
     cr_expect(is_untouched());
 }

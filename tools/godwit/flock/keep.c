@@ -14,7 +14,7 @@ enum { AT_ONCE = 8, REST_FACTOR = 9 };
 
 #define LOOK_NS (5 * GW_SECOND_NS)
 #define HELD_NS (600 * GW_SECOND_NS) /* files that are here are looked for again */
-#define LOST_NS (60 * GW_SECOND_NS)  /* and those that nobody had */
+#define LOST_NS (60 * GW_SECOND_NS)  /* files that nobody had are looked for again */
 
 static gw_member_entrusted_one *find(gw_flock_member *m, const gw_job_record_id *id) {
     for (uint32_t i = 0; i < GW_MEMBER_ENTRUSTED; i++)

@@ -419,7 +419,8 @@ gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char dire
                               gw_err *err) {
     gw_preparation *p = find_start(m, &action->job);
     bool runs_elsewhere = gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_RUNNING);
-    if (gw_member_is_preparing(m, &action->job)) return GW_PREPARING; /* or a copy of its checkpoint comes */
+    if (gw_member_is_preparing(m, &action->job))
+        return GW_PREPARING; /* a copy of its checkpoint may be on its way */
     if (p == NULL) {
         /* A child that leaves another node saves a checkpoint, or has begun what is not to be done twice at once. */
         if (!runs_elsewhere && gw_member_is_claimed_elsewhere(m, &action->job, GW_CLAIM_LEAVING))

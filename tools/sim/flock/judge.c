@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* So long after members have met, and while nothing disturbs them, each knows what the others know. */
+/* The time after which members that have met, and that nothing disturbs, each know what the others know. */
 #define SPREAD_NS (90 * SIM_FLOCK_SECOND)
-/* So long after the last disturbance a flock is at rest. */
+/* The time after the last disturbance when a flock is at rest. */
 #define REST_NS (120 * SIM_FLOCK_SECOND)
-/* So long after it, nobody finds out any more that it has happened. */
+/* The time after a disturbance when nobody finds out any more that it has happened. */
 #define QUIET_NS (20 * SIM_FLOCK_SECOND)
 
 void sim_judge_fail(sim_judge *j, const char *format, ...) {

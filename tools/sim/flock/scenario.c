@@ -511,7 +511,7 @@ static void heal(scenario *s) {
     }
 }
 
-/* So long no job waits, however few nodes may have it: all run one after another. */
+/* The time that no job waits longer than, however few nodes may have it: all run one after another. */
 static uint64_t patience(const scenario *s) {
     uint64_t sum = s->w->config.gate_ns + 600 * SIM_FLOCK_SECOND;
     for (uint32_t i = 0; i < s->job_count; i++)
