@@ -537,18 +537,19 @@ void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_reco
 void gw_member_bring(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id) {
     gw_preparation like = {.m = m, .purpose = BRING, .id = *id, .reply = *reply, .adopts = true};
     gw_err err;
-    if (!gw_children_folder(m->children, id, like.folder, &err)) {
-        gw_member_refuse(m, reply, err.text);
-    } else if (gw_children_find(m->children, id) != NULL) { /* it is here, or will soon be */
+    if (gw_member_is_preparing(m, id)) {
+        gw_member_refuse(m, reply,
+                         "the job is about to start here, or its checkpoint is on its way: try again");
+        return;
+    }
+    bool good = gw_children_folder(m->children, id, like.folder, &err);
+    if (good && gw_children_find(m->children, id) != NULL) { /* it is here, or will soon be */
         json_t *object = json_object();
         put_state(object, like.folder);
         gw_member_answer(m, reply, object, NULL, 0);
-    } else if (gw_member_is_preparing(m, id)) {
-        gw_member_refuse(m, reply,
-                         "the job is about to start here, or its checkpoint is on its way: try again");
-    } else if (begin(m, &like, &err) == NULL) {
-        gw_member_refuse(m, reply, err.text);
+        return;
     }
+    if (!good || begin(m, &like, &err) == NULL) gw_member_refuse(m, reply, err.text);
 }
 
 /* The member that is first, by a hash of it and the job, of the others that can keep something. */
