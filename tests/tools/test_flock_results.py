@@ -84,6 +84,21 @@ class Results(Case):
             done = a.run("retry", "--failed", name)
             self.assertEqual((done.returncode, said in done.stderr), (code, True), done.stderr)
 
+    def test_of_a_map_what_failed_is_tried_again(self):
+        flock = self.flock(2)
+        a, b = flock
+        ran = os.path.join(flock.folder, "ran")
+        words = [GODWIT, "map", "--flock", a.directory, "--env", next(iter(flock.mark)), "--detach", "--name", "films",
+                 f"echo {{}} >> {ran}; test {{}} -lt 7 || test -e good", ":::", *map(str, range(10))]
+        subprocess.run(words, check=True, capture_output=True, timeout=PATIENCE, cwd=flock.folder,
+                       env={"PATH": os.environ["PATH"], "HOME": flock.folder, **flock.mark})
+        a.wait("films", code=1)
+        self.assertEqual(sorted(self.lines(ran)), [str(i) for i in range(10)])
+        with open(os.path.join(flock.folder, "good"), "w"):
+            pass
+        b.do("retry", "--wait", "films")
+        self.assertEqual(sorted(self.lines(ran)[10:]), ["7", "8", "9"])
+
 
 if __name__ == "__main__":
     tap.main(missing=lambda: None)

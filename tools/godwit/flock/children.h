@@ -19,6 +19,11 @@
 /* A file in the folder of a job, from the first start of a child here on. */
 #define GW_CHILD_KIND_NAME "kind"
 
+/* Files in the folder of a map: of one that is tried again the rows of the old one, and its own
+ * (tools/godwit/map/child/row_log.h). */
+#define GW_CHILD_ROWS_BEFORE "rows-before"
+#define GW_CHILD_ROWS        "rows"
+
 typedef struct gw_children gw_children;
 
 /* What a child's end means for its job. */

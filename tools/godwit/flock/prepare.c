@@ -8,6 +8,7 @@
 #include "tools/godwit/flock/unpack.h"
 #include "tools/godwit/text/json.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,8 @@ struct gw_preparation {
     char *directory; /* NULL: the job has one of its own */
     char folder[GW_KEEPER_FOLDER_TEXT];
     bool wants_checkpoint;
+    gw_job_record_id line[GW_MEMBER_LINE]; /* START: the job, and those that it tries again */
+    uint32_t line_count;
     bool adopts;       /* the job goes on from the checkpoints of another one, which may have run here */
     bool is_map;       /* its tasks are among the files */
     gw_peer_id *peers; /* that are asked, in this order */
@@ -112,10 +115,78 @@ static bool bring_checkpoint(gw_preparation *p, gw_transfer *t, gw_err *err) {
                    (unsigned long long)p->least_step, (unsigned long long)p->step);
 }
 
+/* Asks a member for a piece of the rows of a map. *size becomes that of all of them. */
+static bool read_rows(gw_preparation *p, const gw_peer_id *peer, const gw_job_record_id *job, uint64_t offset,
+                      void **bytes, size_t *count, uint64_t *size, gw_err *err) {
+    char text[GW_JOB_RECORD_ID_TEXT];
+    gw_hex(job->bytes, sizeof job->bytes, text);
+    json_t *request = json_pack("{s:s,s:s}", "do", "rows", "job", text);
+    gw_json_count(request, "offset", offset);
+    json_t *answer = gw_transfer_ask(p->m, peer, request, bytes, count, err);
+    *size = (uint64_t)json_integer_value(json_object_get(answer, "size"));
+    json_decref(answer);
+    return answer != NULL;
+}
+
+/* Finds the member that has most rows of a job. */
+static bool find_rows(gw_preparation *p, const gw_job_record_id *job, const gw_peer_id **peer, uint64_t *size,
+                      gw_err *err) {
+    *size = 0;
+    for (uint32_t i = 0; i < p->peer_count; i++) {
+        void *bytes;
+        size_t count;
+        uint64_t own;
+        bool good = read_rows(p, &p->peers[i], job, 0, &bytes, &count, &own, err);
+        if (!good && err->code == GW_E_ABORTED) return false;
+        free(bytes);
+        if (!good || own <= *size) continue;
+        *size = own;
+        *peer = &p->peers[i];
+    }
+    return true;
+}
+
+static bool copy_rows(gw_preparation *p, const gw_job_record_id *job, const gw_peer_id *peer, uint64_t size,
+                      const char *path, gw_err *err) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return gw_fail_errno(err, errno, "%s cannot be written", path);
+    bool good = true;
+    for (uint64_t at = 0; at < size && good;) {
+        void *bytes;
+        size_t count;
+        uint64_t now;
+        good = read_rows(p, peer, job, at, &bytes, &count, &now, err) &&
+               (count > 0 || gw_fail(err, GW_E_NOTFOUND, "the rows of the map have become fewer")) &&
+               gw_durable_write_fd(gw_io_system(), fd, path, bytes, count, err);
+        at += count;
+        free(bytes);
+    }
+    close(fd);
+    return good;
+}
+
+/* Brings what the map that this one tries again has done, for a child that has not begun yet. */
+static bool bring_rows(gw_preparation *p, gw_err *err) {
+    char path[GW_PATH_BYTES], rows[GW_PATH_BYTES];
+    uint64_t size = 0;
+    if (!gw_durable_folder(gw_io_system(), p->folder, NULL, err) ||
+        !gw_durable_path(path, err, "%s/%s", p->folder, GW_CHILD_ROWS_BEFORE) ||
+        !gw_durable_path(rows, err, "%s/%s", p->folder, GW_CHILD_ROWS))
+        return false;
+    if (access(rows, F_OK) == 0) return true;
+    for (uint32_t i = 1; i < p->line_count && size == 0; i++) {
+        const gw_peer_id *peer = NULL;
+        if (!find_rows(p, &p->line[i], &peer, &size, err)) return false;
+        if (size > 0 && !copy_rows(p, &p->line[i], peer, size, path, err)) return false;
+    }
+    return true;
+}
+
 static bool prepare_start(gw_preparation *p, gw_transfer *t, gw_err *err) {
     p->in_directory = has_token(p);
     if ((!p->in_directory || p->is_map) && !is_none(&p->files, sizeof p->files) && !unpack(p, t, err))
         return false;
+    if (p->is_map && p->adopts && !bring_rows(p, err)) return false;
     return !p->wants_checkpoint || bring_checkpoint(p, t, err);
 }
 
@@ -404,6 +475,7 @@ static bool begin_start(gw_flock_member *m, const gw_do *action, bool runs_elsew
     if (!gw_children_folder(m->children, &action->job, like.folder, err)) return false;
     memcpy(like.token, spec->token, sizeof like.token);
     like.adopts = !is_none(spec->adopts.bytes, sizeof spec->adopts.bytes);
+    like.line_count = gw_member_line_of(m, &action->job, like.line);
     if (!gives_up_waiting(m, &action->job)) like.least_step = saved_of(m, &action->job);
     like.wants_checkpoint = spec->kind == GW_JOB_RUN;
     like.runs_elsewhere = runs_elsewhere;

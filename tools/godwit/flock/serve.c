@@ -343,7 +343,7 @@ static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw
 /* Whether members serve a file of a job's folder by this name: what its child writes, and of a map what its tasks do
  * (tools/godwit/map/child). */
 static bool is_stream(const char *name) {
-    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, "rows", "outputs"};
+    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, "outputs"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return false;

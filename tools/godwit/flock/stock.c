@@ -7,6 +7,7 @@
  *   {"do": "manifest", "job": ID, "job_id": HEX32, "step": N, "root": HEX32}
  *   {"do": "results", "job": ID}                                 what children of a job have left here, as files
  *   {"do": "result", "job": ID, "path": PATH, "offset": N}       a piece of such a file
+ *   {"do": "rows", "job": ID, "offset": N}                       a piece of the rows of a map, and the "size" of them all
  */
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
@@ -256,6 +257,21 @@ static void read_result(errand *e) {
     if (root >= 0) close(root);
 }
 
+static void read_rows(errand *e) {
+    json_int_t offset = json_integer_value(json_object_get(e->request, "offset"));
+    struct stat status = {.st_size = 0};
+    int root = open(e->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = root >= 0 ? openat(root, GW_CHILD_ROWS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    e->bytes = malloc(GW_MEMBER_PIECE_BYTES);
+    GW_ASSERT_MEMORY(e->bytes != NULL);
+    ssize_t got = fd >= 0 && offset >= 0 ? pread(fd, e->bytes, GW_MEMBER_PIECE_BYTES, (off_t)offset) : 0;
+    if (fd >= 0) fstat(fd, &status);
+    e->count = got > 0 ? (size_t)got : 0;
+    gw_json_count(e->answer, "size", (uint64_t)status.st_size);
+    if (fd >= 0) close(fd);
+    if (root >= 0) close(root);
+}
+
 /* Errands. */
 
 /* What the reader serves. */
@@ -270,6 +286,7 @@ static const struct {
     {"manifest", read_manifest, false, true},
     {"results", list_results, false, true},
     {"result", read_result, false, true},
+    {"rows", read_rows, false, true},
 };
 enum { SERVICES = sizeof services / sizeof *services };
 

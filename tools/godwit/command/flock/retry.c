@@ -51,7 +51,8 @@ static const char doc[] = "Hands jobs to the flock once more that are over and w
                           "or were cancelled or stopped.\v"
                           "Each becomes a new job of the same name, with the same command, environment and "
                           "files. A job of steps goes on from "
-                          "the newest checkpoint of the old one, a command begins anew. With --failed, JOB "
+                          "the newest checkpoint of the old one, a map runs the tasks that have not "
+                          "succeeded, and a command begins anew. With --failed, JOB "
                           "is any job of a sweep, or the name "
                           "that its jobs have before their numbers.";
 

@@ -5,6 +5,7 @@
 #include "core/map/share.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
+#include "tools/godwit/flock/children.h"
 #include "tools/godwit/flock/relay.h"
 #include "tools/godwit/map/child/outputs.h"
 #include "tools/godwit/map/child/row_log.h"
@@ -95,6 +96,64 @@ static bool recover_rows(void *context, const gw_map_origin *origin, uint64_t fi
     return gw_map_share_recover(c->share, origin, first, rows, count);
 }
 
+/* Tasks that the map has done which this one tries again. Failures are left out, so that the rows of each origin have other
+ * numbers here, the same on all nodes. */
+typedef struct adopted {
+    child *c;
+    gw_map_origin *origins;
+    uint64_t *have; /* rows of the origin */
+    uint32_t count;
+} adopted;
+
+static uint64_t *have_of(adopted *a, const gw_map_origin *origin) {
+    for (uint32_t i = 0; i < a->count; i++)
+        if (gw_peer_id_equal(&a->origins[i].peer, &origin->peer) && a->origins[i].life == origin->life)
+            return &a->have[i];
+    a->origins = realloc(a->origins, (a->count + 1) * sizeof *a->origins);
+    a->have = realloc(a->have, (a->count + 1) * sizeof *a->have);
+    GW_ASSERT_MEMORY(a->origins != NULL && a->have != NULL);
+    a->origins[a->count] = *origin;
+    a->have[a->count] = 0;
+    return &a->have[a->count++];
+}
+
+static bool adopt_rows(void *context, const gw_map_origin *origin, uint64_t first, const gw_map_row *rows,
+                       uint32_t count) {
+    adopted *a = context;
+    uint64_t *have = have_of(a, origin);
+    uint32_t kept = 0;
+    gw_map_row *successes = calloc(count + 1, sizeof *successes);
+    GW_ASSERT_MEMORY(successes != NULL);
+    (void)first;
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].outcome == GW_MAP_SUCCESS) successes[kept++] = rows[i];
+    bool good = kept == 0 || gw_map_share_recover(a->c->share, origin, *have, successes, kept);
+    if (good && kept > 0) gw_row_log_add(a->c->log, origin, *have, successes, kept);
+    *have += kept;
+    free(successes);
+    return good;
+}
+
+/* Adopts the rows of the map which this one tries again, before any of its own. */
+static void adopt_before(child *c) {
+    adopted a = {.c = c};
+    gw_row_log_reader reader = {&a, adopt_rows, NULL};
+    char path[GW_PATH_BYTES];
+    void *bytes;
+    size_t length, used;
+    gw_err err;
+    if (gw_map_table_tasks(gw_map_share_table(c->share)) > 0 ||
+        !gw_durable_path(path, &err, "%s/%s", c->folder, GW_CHILD_ROWS_BEFORE) ||
+        !gw_durable_read(gw_io_system(), path, LIST_BYTES, &bytes, &length, &err))
+        return;
+    if (length < GW_ROW_LOG_HEAD_BYTES || !gw_row_log_read((const uint8_t *)bytes + GW_ROW_LOG_HEAD_BYTES,
+                                                           length - GW_ROW_LOG_HEAD_BYTES, &reader, &used))
+        gw_log(GW_WARN, "map", "%s is damaged: tasks that were done may run once more", path);
+    free(a.origins);
+    free(a.have);
+    free(bytes);
+}
+
 /* Begins to share, as the peer that the member says. */
 static bool begin(child *c, const gw_peer_id *self, uint32_t slots, gw_err *err) {
     gw_map_share_config config = {.self = {*self, c->life},
@@ -106,6 +165,7 @@ static bool begin(child *c, const gw_peer_id *self, uint32_t slots, gw_err *err)
     c->share = gw_map_share_open(&config, gw_now_ns(), err);
     if (c->share == NULL) return false;
     c->log = gw_row_log_open(c->loop, c->folder, c->outputs, &reader, &events, err);
+    if (c->log != NULL) adopt_before(c);
     return c->log != NULL;
 }
 

@@ -14,8 +14,9 @@
 
 #include "core/map/share.h"
 #include "net/loop/loop.h"
+#include "tools/godwit/flock/children.h"
 
-#define GW_ROW_LOG_NAME "rows"
+#define GW_ROW_LOG_NAME GW_CHILD_ROWS
 
 enum { GW_ROW_LOG_HEAD_BYTES = 5, GW_ROW_LOG_ENTRY_BYTES = 2 << 20 /* no entry is longer */ };
 
