@@ -584,7 +584,7 @@ _godwit_table() {
         kinds[-o]='file'
         ;;
     up)
-        offered+=' --advertise= --as-root --child-ports= --cores= --drained --dir= -d --flock= --gate= --gpus= --grace= --join= --key= --listen= --memory= --name= --help --usage'
+        offered+=' --advertise= --as-root --child-ports= --cores= --drained --dir= -d --flock= --gate= --gpus= --grace= --http= --join= --key= --listen= --memory= --name= --help --usage'
         kinds[--advertise]='any'
         kinds[--child-ports]='any'
         kinds[--cores]='any'
@@ -592,6 +592,7 @@ _godwit_table() {
         kinds[--gate]='any'
         kinds[--gpus]='any'
         kinds[--grace]='any'
+        kinds[--http]='any'
         kinds[--join]='any'
         kinds[--listen]='any'
         kinds[--memory]='any'

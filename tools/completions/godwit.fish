@@ -653,6 +653,7 @@ complete -c godwit -n '__godwit_is up' -l flock -x -d 'The flock\'s name; member
 complete -c godwit -n '__godwit_is up' -l gate -x -d 'How long a member that has started waits for those that it knew before it takes jobs (10m)'
 complete -c godwit -n '__godwit_is up' -l gpus -x -d 'How many GPUs jobs may have here (all)'
 complete -c godwit -n '__godwit_is up' -l grace -x -d 'How long a child has to end when it is asked to (30s)'
+complete -c godwit -n '__godwit_is up' -l http -x -d 'Show the queue to browsers at this address: names and states of nodes and jobs, and neither command lines nor environments nor outputs'
 complete -c godwit -n '__godwit_is up' -l join -x -d 'Members to ask first; they may start later'
 complete -c godwit -n '__godwit_is up' -l key -r -F -d 'The flock\'s key, made by godwit keygen; without one, members connect on loopback only'
 complete -c godwit -n '__godwit_is up' -l listen -x -d 'The address that this member listens on (127.0.0.1:7127; with --key all, port 7127)'

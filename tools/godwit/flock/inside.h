@@ -18,6 +18,7 @@
 #include "net/secure/packet.h"
 #include "tools/godwit/flock/children.h"
 #include "tools/godwit/flock/door.h"
+#include "tools/godwit/flock/http.h"
 #include "tools/godwit/flock/member.h"
 #include "tools/godwit/flock/relay.h"
 #include "tools/godwit/flock/store.h"
@@ -194,6 +195,8 @@ typedef struct gw_flock_member {
     uint32_t held_at;
     gw_timer keep_timer;
 
+    gw_queue_http *http; /* NULL: nothing is served */
+
     gw_watch signals;
     bool going_down; /* the children are asked to end, and then this member ends */
     bool stopped;
@@ -330,5 +333,7 @@ void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_
 bool gw_member_is_done(const gw_job_record *record);
 json_t *gw_member_jobs(const gw_flock_member *m);
 json_t *gw_member_nodes(const gw_flock_member *m);
+/* What browsers see (http.h): names and states of nodes and jobs; `member` is a gw_flock_member. */
+json_t *gw_member_queue(void *member);
 
 #endif

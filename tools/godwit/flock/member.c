@@ -6,6 +6,7 @@
 #include "core/os/clock.h"
 #include "net/loop/address.h"
 #include "tools/godwit/flock/inside.h"
+#include "tools/godwit/show/http.h"
 #include "tools/godwit/thread/descriptors.h"
 
 #include <arpa/inet.h>
@@ -201,6 +202,26 @@ static bool open_signals(gw_flock_member *m, gw_err *err) {
     return gw_watch_add(m->loop, &m->signals, fd, EPOLLIN, signal_came, m, err);
 }
 
+/* The queue for browsers. */
+static bool open_http(gw_flock_member *m, gw_err *err) {
+    const char *where = m->options->http;
+    gw_addr found[GW_RESOLVE_ADDRS], bound;
+    char text[GW_ADDR_TEXT];
+    size_t count;
+    if (where == NULL) return true;
+    if (!gw_address_resolve(where, found, GW_RESOLVE_ADDRS, &count, err))
+        return gw_fail_in(err, "--http %s", where);
+    int fd = gw_http_bind(&found[0], &bound, err);
+    if (fd < 0) return false;
+    if (!gw_address_is_loopback(&bound) && m->keyring.count == 0)
+        gw_log(GW_WARN, "flock", "--http %s: everybody who can reach this address can read the names of jobs",
+               where);
+    m->http = gw_queue_http_open(m->loop, fd, gw_member_queue, m, err);
+    if (m->http != NULL)
+        gw_log(GW_INFO, "flock", "browsers see the queue at http://%s/", gw_addr_text(&bound, text));
+    return m->http != NULL;
+}
+
 /* The whole. */
 
 static void say_welcome(const gw_flock_member *m) {
@@ -224,7 +245,7 @@ static bool open_all(gw_flock_member *m, gw_err *err) {
         return false;
     gw_exchange_set_claims(m->exchange, &m->claims, gw_now_ns());
     gw_member_decide_soon(m);
-    return true;
+    return open_http(m, err);
 }
 
 /* Lets the news that this member has left reach some others. */
@@ -239,6 +260,7 @@ static bool close_all(gw_flock_member *m) {
         if (m->gossip != NULL) say_farewell(m);
         gw_member_keep_close(m);
         good = gw_member_prepare_close(m) && gw_member_stock_close(m);
+        gw_queue_http_close(m->http);
         gw_member_serve_close(m);
         gw_member_maps_close(m);
         good = gw_member_act_close(m) && good;

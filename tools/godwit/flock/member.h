@@ -39,6 +39,7 @@ enum { GW_MEMBER_SEEDS = 64 };
 typedef struct gw_member_options {
     const char *directory;
     const char *listen, *advertise; /* HOST:PORT; advertise may be NULL */
+    const char *http;               /* HOST:PORT, where browsers see the queue; NULL: nowhere */
     const char *flock;              /* its name */
     const char *key_file;           /* NULL: loopback only */
     const char *name;               /* of the node; NULL: the host's */

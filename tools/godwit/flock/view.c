@@ -203,3 +203,78 @@ json_t *gw_member_nodes(const gw_flock_member *m) {
     }
     return nodes;
 }
+
+/* What browsers see. */
+
+enum { SHOWN = 500 }; /* jobs */
+
+static int64_t number_of(const json_t *object, const char *key) {
+    return json_integer_value(json_object_get(object, key));
+}
+
+static bool is_over(const json_t *job) {
+    static const char *const words[] = {"done", "stopped", "cancelled", "failed"};
+    const char *state = json_string_value(json_object_get(job, "state"));
+    for (size_t i = 0; state != NULL && i < sizeof words / sizeof *words; i++)
+        if (strcmp(state, words[i]) == 0) return true;
+    return false;
+}
+
+/* Those that are not over first, then the newest. */
+static int compare_jobs(const void *a, const void *b) {
+    const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+    int64_t later = number_of(y, "submitted_ms") - number_of(x, "submitted_ms");
+    if (is_over(x) != is_over(y)) return is_over(x) ? 1 : -1;
+    return (later > 0) - (later < 0);
+}
+
+static json_t *shown_job(const json_t *job) {
+    static const char *const kept[] = {"id", "name", "kind", "state", "tasks", "tasks_done", "tasks_failed"};
+    static const struct {
+        const char *reason, *words;
+    } whys[] = {{"held", "it is held"},
+                {"after", "it comes after another job"},
+                {"broken", "a job that it comes after was not done"},
+                {"unknown", "it is of another build"},
+                {"no node", "no node may have it"},
+                {"room", "it waits for nodes"}};
+    json_t *shown = json_object(), *names = json_array();
+    const json_t *node;
+    size_t i;
+    for (i = 0; i < sizeof kept / sizeof *kept; i++)
+        if (json_object_get(job, kept[i]) != NULL)
+            json_object_set(shown, kept[i], json_object_get(job, kept[i]));
+    json_array_foreach(json_object_get(job, "nodes"), i, node) {
+        const char *state = json_string_value(json_object_get(node, "state"));
+        if (state != NULL && (strcmp(state, "running") == 0 || strcmp(state, "leaving") == 0))
+            json_array_append(names, json_object_get(node, "name"));
+    }
+    json_object_set_new(shown, "nodes", names);
+    const char *reason = json_string_value(json_object_get(job, "reason"));
+    for (i = 0; reason != NULL && i < sizeof whys / sizeof *whys; i++)
+        if (strcmp(reason, whys[i].reason) == 0) gw_json_text(shown, "reason", whys[i].words);
+    return shown;
+}
+
+json_t *gw_member_queue(void *member) {
+    const gw_flock_member *m = member;
+    json_t *queue = json_object(), *jobs = gw_member_jobs(m), *shown = json_array();
+    size_t count = json_array_size(jobs);
+    json_t **list = calloc(count + 1, sizeof(json_t *));
+    GW_ASSERT_MEMORY(list != NULL);
+    for (size_t i = 0; i < count; i++) list[i] = json_array_get(jobs, i);
+    qsort(list, count, sizeof(json_t *), compare_jobs);
+    for (size_t i = 0; i < count && i < SHOWN; i++) json_array_append_new(shown, shown_job(list[i]));
+    free(list);
+    json_decref(jobs);
+    gw_json_text(queue, "flock", m->options->flock);
+    gw_json_text(queue, "node", m->claims.name);
+    gw_json_flag(queue, "ready",
+                 m->claims.past_gate && !m->claims.drained && !m->claims.disk_bad && !m->claims.doubtful);
+    json_t *nodes = gw_member_nodes(m), *node;
+    size_t i;
+    json_array_foreach(nodes, i, node) json_object_del(node, "address"); /* names and states alone */
+    json_object_set_new(queue, "nodes", nodes);
+    json_object_set_new(queue, "jobs", shown);
+    return queue;
+}

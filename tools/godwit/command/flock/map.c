@@ -139,7 +139,10 @@ static json_t *describe(const front *f, const json_t *hello, const gw_hash *file
         gw_log(GW_WARN, "map", "the tasks run in empty directories, with the files that travel: %s",
                why.text);
     gw_json_text(spec, "build", gw_flock_text(hello, "build"));
-    if (line->slots_given && o->slots > 0 && o->slots < cores) cores = o->slots;
+    if (!line->slots_given)
+        cores = 1; /* what it needs to go on; it uses all that are idle */
+    else if (o->slots > 0 && o->slots < cores)
+        cores = o->slots;
     gw_json_count(spec, "cores", cores > 0 ? (uint64_t)cores : 1);
     gw_json_count(spec, "memory_mib", 0);
     gw_json_count(spec, "gpus", 0);

@@ -2,6 +2,7 @@
 #include "core/base/log.h"
 #include "core/flock/exchange.h"
 #include "core/os/clock.h"
+#include "net/loop/address.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
 #include "tools/godwit/flock/keeper.h"
@@ -31,7 +32,8 @@ enum {
     AS_ROOT,
     KEY,
     LISTEN,
-    JOIN
+    JOIN,
+    HTTP
 };
 enum { DEFAULT_GRACE_S = 30, PORT_LEAST = 1024 };
 
@@ -41,6 +43,7 @@ enum { DEFAULT_GRACE_S = 30, PORT_LEAST = 1024 };
 typedef struct choice {
     gw_member_options options;
     const char *keep;
+    char http[GW_HOST_TEXT + 16];
     bool as_root;
 } choice;
 
@@ -80,6 +83,15 @@ static uint64_t take_time(struct argp_state *state, const char *option, const ch
     return (uint64_t)(value * unit);
 }
 
+static void take_http(struct argp_state *state, const char *text, choice *c) {
+    uint64_t port;
+    bool only_port = gw_number_read(text, 0, UINT16_MAX, &port);
+    int length = snprintf(c->http, sizeof c->http, "%s%s", only_port ? "127.0.0.1:" : "", text);
+    if (strchr(c->http, ':') == NULL || (size_t)length >= sizeof c->http)
+        gw_argp_error(state, "--http: '%s' is no port, or HOST:PORT", text);
+    c->options.http = c->http;
+}
+
 static error_t parse_up(int key, char *arg, struct argp_state *state) {
     choice *c = state->input;
     gw_member_options *options = &c->options;
@@ -95,6 +107,9 @@ static error_t parse_up(int key, char *arg, struct argp_state *state) {
         return 0;
     case ADVERTISE:
         options->advertise = arg;
+        return 0;
+    case HTTP:
+        take_http(state, arg, c);
         return 0;
     case JOIN:
         take_seeds(state, arg, options);
@@ -152,6 +167,7 @@ static const struct argp_option up_options[] = {
      "The flock's key, made by godwit keygen; without one, members connect on loopback only", 0},
     {"flock", FLOCK, "NAME", 0, "The flock's name; members of others are ignored (default)", 0},
     {"name", NAME, "NAME", 0, "What this node is called (the host's name)", 0},
+    {"http", HTTP, "[HOST:]PORT", 0, "Show the queue to browsers: names and states of jobs (off)", 0},
     {"cores", CORES, "N", 0, "How many cores jobs may have here (all)", 0},
     {"memory", MEMORY, "MIB", 0, "How much memory jobs may have here (all)", 0},
     {"gpus", GPUS, "N", 0, "How many GPUs jobs may have here (all)", 0},
