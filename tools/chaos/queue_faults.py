@@ -156,6 +156,42 @@ class Cut(Fault):
             self.run.cut(way, False)
 
 
+class Split(Fault):
+    """Two halves do not hear each other."""
+
+    most_s = 8.0
+    needs_network = True
+
+    def begin(self):
+        if not self.victim():
+            return None
+        others = [other for other in self.run.flock if other is not self.member]
+        self.rng.shuffle(others)
+        half = [self.member, *others[: self.rng.randrange(len(others))]]
+        rest = [other for other in self.run.flock if other not in half]
+        self.ways = [way for a in half for b in rest for way in ((a, b), (b, a))]
+        for way in self.ways:
+            self.run.cut(way, True)
+        return f"{'+'.join(sorted(one.name for one in half))} and the others are cut off from each other"
+
+    end = Cut.end
+
+
+class Blackout(Fault):
+    """All nodes lose power, and come back."""
+
+    weight = 0.4
+
+    def begin(self):
+        if self.run.lasting or not self.victim():
+            return None
+        for member in self.run.flock:
+            member.lose_power()
+        for member in self.run.flock:
+            member.start(self.run.others(member))
+        return "all lose power, and are back"
+
+
 class Upgrade(Fault):
     """Another binary takes the place of the member's, which then is started again."""
 
@@ -232,4 +268,4 @@ class Records(Fault):
         self.start_again()
 
 
-KINDS = [Kill, Power, Keeper, Child, Stop, Freeze, Cut, Upgrade, Down, Drain, Records]
+KINDS = [Kill, Power, Keeper, Child, Stop, Freeze, Cut, Split, Blackout, Upgrade, Down, Drain, Records]

@@ -24,7 +24,8 @@
 #include <unistd.h>
 
 enum { VERSION = 1, TASK_BYTES = 4 << 20, LOOK_MS = 5000, OOM_SCORE = 500, FILE_MODE = 0600 };
-enum { NO_PROGRAM = 127, START_FAILED = 126, SWEEPS = 10 }; /* the exit codes of shells */
+enum { NO_PROGRAM = 127, START_FAILED = 126 }; /* the exit codes of shells */
+enum { SWEEPS = 10 };
 
 /* The task. */
 
