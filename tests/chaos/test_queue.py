@@ -23,7 +23,7 @@ class Short(unittest.TestCase):
     def test_jobs_end_as_in_a_quiet_run_whatever_is_done_to_members(self):
         here = ["--here"] if queue_chaos.places.missing() else []
         done = subprocess.run([sys.executable, os.path.join(CHAOS, "queue_chaos.py"), "--binary", BINARY, "--seed", "12",
-                               "--minutes", "0.15", "--jobs", "10", "--members", "3", "--every", "0.8", *here],
+                               "--minutes", "0.15", "--jobs", "8", "--members", "3", "--every", "0.8", *here],
                               capture_output=True, text=True, timeout=500)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("chaos: passed", done.stdout)

@@ -107,14 +107,15 @@ class Run:
         heapq.heappush(self.due, (time.monotonic() + seconds, self.numbers, call))
 
     def submit(self):
-        kind = self.rng.choices(queue_jobs.KINDS, [kind.weight for kind in queue_jobs.KINDS])[0]
+        kinds = [kind for kind in queue_jobs.KINDS if not self.options.job_kinds or kind.kind() in self.options.job_kinds]
+        kind = self.rng.choices(kinds, [kind.weight for kind in kinds])[0]
         self.submitted += 1
         job = kind(self, self.submitted)
         # Now and then at a member that something is done to, which may not answer.
         ready = [member for member in self.flock.running() if member not in self.hurt() or self.rng.random() < 0.03]
         member = self.rng.choice(ready)
         try:
-            job.id = member.submit("--name", job.name, *job.options(), seconds=5)
+            job.id = job.submit(member)
         except (Trouble, subprocess.TimeoutExpired):
             return  # nobody has said that it was taken: it may be there, or not
         self.jobs.append(job)
@@ -211,8 +212,9 @@ class Run:
             known = [{id: job["state"] for id, job in member.jobs().items()} for member in self.flock]
         if any(one != known[0] for one in known):
             wrong.append("the members do not know the same of all jobs")
+        told = self.asked().jobs()
         for job in self.jobs:
-            why = job.wrong(self.asked().job(job.id))
+            why = job.wrong(told[job.id])
             if why is not None:
                 wrong.append(f"{job.name} {job.id[:8]}: {why}")
         try:
@@ -229,12 +231,17 @@ class Run:
 
     def tell(self, wrong):
         kinds = collections.Counter(job.kind() for job in self.jobs)
-        commands = [job for job in self.jobs if not isinstance(job, (queue_jobs.Steps, queue_jobs.Cancelled))]
+        others = (queue_jobs.Steps, queue_jobs.Cancelled, queue_jobs.Map)
+        commands = [job for job in self.jobs if not isinstance(job, others)]
+        maps = [job for job in self.jobs if isinstance(job, queue_jobs.Map)]
+        tasks = sum(len(job.lives()) - job.TASKS for job in maps)
         rounds = {queue_jobs.Failing: 2, queue_jobs.Mended: 2}
         more = sum(len(job.lives()) - rounds.get(type(job), 1) for job in commands)
         print("jobs:   " + ", ".join(f"{count} {name}" for name, count in sorted(kinds.items())))
         print("faults: " + ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items())))
         print(f"{more} times more than in a quiet run {len(commands)} commands have had their effect")
+        if maps:
+            print(f"{tasks} of {len(maps) * queue_jobs.Map.TASKS} tasks of maps have run once more")
         for text in wrong:
             print(f"WRONG: {text}")
         print(f"chaos: {'FAILED' if wrong else 'passed'} (--queue --seed {self.options.seed})", flush=True)
@@ -251,6 +258,8 @@ def options_of():
     parser.add_argument("--seed", type=int, default=None, help="of what is done to whom (the clock)")
     parser.add_argument("--kinds", type=lambda text: text.split(","), help="only these faults: "
                         + ",".join(kind.name() for kind in queue_faults.KINDS))
+    parser.add_argument("--job-kinds", type=lambda text: text.split(","), help="only these jobs: "
+                        + ",".join(kind.kind() for kind in queue_jobs.KINDS))
     parser.add_argument("--here", action="store_true", help="all members on loopback, which cannot be cut")
     parser.add_argument("--logs", metavar="FOLDER", help="keep what members write")
     options = parser.parse_args()
@@ -280,6 +289,8 @@ def go(options):
                 except Trouble as trouble:
                     wrong = [str(trouble)]
                 finally:
+                    for job in run.jobs:
+                        job.close()
                     run.tell(wrong)
                     if options.logs:
                         keep(flock, options.logs)

@@ -1,6 +1,6 @@
 """The kinds of jobs that are submitted to a standing flock under chaos (queue_chaos.py). A kind is a class:
 
-- options(): what is given to `godwit submit`; a number tells apart the jobs of a run;
+- options(): what is given to `godwit submit`; a number tells apart the jobs of a run; or submit(member), for another command;
 - wrong(job): why its outcome is not that of a quiet run, or None; `job` is what `godwit info --json` tells when all is over.
 
 A new kind is a class here, and its name in KINDS.
@@ -9,6 +9,11 @@ A new kind is a class here, and its name in KINDS.
 import os
 import re
 import subprocess
+import time
+
+from flock import Trouble
+
+PATIENCE_S = 120
 
 STEPS = ["synthetic", "--state-bytes", "16k", "--sum-elements", "64", "--workers", "1", "--shards", "12"]
 
@@ -33,8 +38,15 @@ class Job:
     def options(self):
         raise NotImplementedError
 
+    def submit(self, member):
+        """Hands it to a member, and returns its id when it is acknowledged; Trouble if it may not have been taken."""
+        return member.submit("--name", self.name, *self.options(), seconds=5)
+
     def was_submitted(self):
         """Called when it was acknowledged."""
+
+    def close(self):
+        """Ends what belongs to it here."""
 
     def tell(self, command):
         """Gives some member a command about it, until one has taken it."""
@@ -165,7 +177,47 @@ class Held(Job):
         self.tell("release")
 
 
-KINDS = [Command, Failing, Mended, Parents, Steps, After, Cancelled, Held]
+class Map(Job):
+    """A command for each of many inputs, with `godwit map` in front."""
+
+    TASKS = 200
+    front = None
+
+    def submit(self, member):
+        inputs = [str(number) for number in range(self.TASKS)]
+        with open(self.effects + ".out", "wb") as out, open(self.effects + ".err", "wb") as err:
+            words = ["--name", self.name, "-k", "sleep 0.05; echo {} >> " + self.effects + "; echo out {}", ":::", *inputs]
+            self.front = member.launch("map", "--flock", member.directory, *words, stdout=out, stderr=err)
+        ends = time.monotonic() + 5
+        while time.monotonic() < ends:
+            for id, job in member.jobs().items():
+                if job.get("name") == self.name:
+                    return id
+            time.sleep(0.1)
+        self.close()
+        raise Trouble(f"{member.name} does not take {self.name}")
+
+    def close(self):
+        if self.front is not None and self.front.poll() is None:
+            self.front.kill()
+            self.front.wait()
+
+    def wrong(self, job):
+        if job["state"] != "done":
+            return f"it is {job['state']}, not done"
+        try:
+            code = self.front.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            return "its front does not end"
+        with open(self.effects + ".out") as out, open(self.effects + ".err") as err:
+            said, errors = out.read(), err.read()
+        if code != 0 or said != "".join(f"out {number}\n" for number in range(self.TASKS)):
+            return f"its front ended with {code} and {len(said.splitlines())} lines: {errors[-300:]}"
+        missing = {str(number) for number in range(self.TASKS)} - set(self.lives())
+        return f"{len(missing)} tasks have no effect" if missing else None
+
+
+KINDS = [Command, Failing, Mended, Parents, Steps, After, Cancelled, Held, Map]
 
 
 def result_alone(binary, steps, folder):

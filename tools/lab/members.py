@@ -202,6 +202,11 @@ class Member:
         return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                               timeout=seconds, cwd=cwd or self.flock.folder, env=own)
 
+    def launch(self, *words, **more):
+        """Starts a command of the program that goes on, like subprocess.Popen."""
+        own = {"PATH": os.environ["PATH"], "HOME": self.flock.folder, **self.flock.mark}
+        return subprocess.Popen([self.flock.binary, *words], stdin=subprocess.DEVNULL, cwd=self.flock.folder, env=own, **more)
+
     def do(self, command, *arguments, code=0, **more):
         """Gives it a command that must end with this exit code; returns its output."""
         done = self.run(command, *arguments, **more)
