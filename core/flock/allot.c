@@ -394,12 +394,38 @@ static void place_rest(work *w) {
 
 /* Setting up. */
 
-static int by_order(const void *a, const void *b, void *context) {
-    const work *w = context;
-    const gw_allot_job *x = &w->in->jobs[*(const uint32_t *)a], *y = &w->in->jobs[*(const uint32_t *)b];
-    int64_t p = gw_allot_place(x), q = gw_allot_place(y);
-    if (p != q) return p < q ? -1 : 1;
-    return memcmp(x->id.bytes, y->id.bytes, sizeof x->id.bytes);
+static void *zeroed(size_t count, size_t size) {
+    void *memory = calloc(count + 1, size);
+    GW_ASSERT_MEMORY(memory != NULL);
+    return memory;
+}
+
+/* A job and its place in the row, to be sorted. */
+typedef struct placed {
+    int64_t place;
+    const gw_allot_job *job;
+} placed;
+
+static int by_order(const void *a, const void *b) {
+    const placed *x = a, *y = b;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    return memcmp(x->job->id.bytes, y->job->id.bytes, sizeof x->job->id.bytes);
+}
+
+static void rank_jobs(work *w) {
+    const gw_allot_input *in = w->in;
+    placed *row = zeroed(in->job_count, sizeof *row);
+    bool sorted = true;
+    for (uint32_t i = 0; i < in->job_count; i++) {
+        row[i] = (placed){gw_allot_place(&in->jobs[i]), &in->jobs[i]};
+        sorted = sorted && (i == 0 || by_order(&row[i - 1], &row[i]) < 0);
+    }
+    if (!sorted) qsort(row, in->job_count, sizeof *row, by_order);
+    for (uint32_t rank = 0; rank < in->job_count; rank++) {
+        w->order[rank] = (uint32_t)(row[rank].job - in->jobs);
+        w->jobs[w->order[rank]].rank = rank;
+    }
+    free(row);
 }
 
 /* Claims by job, then by falling hash, then by node. */
@@ -414,12 +440,6 @@ static int by_hash(const void *a, const void *b, void *context) {
 static int by_job_and_node(const void *a, const void *b) {
     const gw_allot_pair *x = a, *y = b;
     return x->job != y->job ? compare(x->job, y->job) : compare(x->node, y->node);
-}
-
-static void *zeroed(size_t count, size_t size) {
-    void *memory = calloc(count + 1, size);
-    GW_ASSERT_MEMORY(memory != NULL);
-    return memory;
 }
 
 /* Enters the claims of eligible nodes, each once. */
@@ -468,10 +488,8 @@ gw_allotment gw_allot(const gw_allot_input *input) {
         const gw_allot_job *job = &input->jobs[i];
         GW_ASSERT(job->least >= 1 && job->least <= job->most && job->shares >= 1);
         w.jobs[i].key = key_of(job->id.bytes);
-        w.order[i] = i;
     }
-    qsort_r(w.order, input->job_count, sizeof *w.order, by_order, &w);
-    for (uint32_t rank = 0; rank < input->job_count; rank++) w.jobs[w.order[rank]].rank = rank;
+    rank_jobs(&w);
     enter_claims(&w);
     place_least(&w, result.waits);
     place_rest(&w);

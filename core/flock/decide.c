@@ -11,49 +11,57 @@ enum { NONE = UINT32_MAX };
 /* What is remembered of a job that is not over. */
 typedef struct entry {
     gw_job_record_id id;
-    gw_job_spec spec;
-    bool used, readable;
-    bool over;                           /* it is remembered only for its child, which has not ended yet */
-    uint64_t seen;                       /* the decision that met it last */
-    uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
     gw_job_view view;
+    const gw_job_record *record; /* while the allotment's input is made */
+    bool readable, tried;        /* its specification was read; that was tried */
+    bool over;                   /* it is remembered only for its child, which has not ended yet */
+    uint32_t index;              /* among the jobs that may be placed; NONE: it is none of them */
+    uint64_t seen;               /* the decision that met it last */
+    uint64_t apart; /* the last decision in which a node is able or not because of a claim on this job */
+    uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
+    gw_job_spec spec;
 } entry;
 
 struct gw_decider {
     gw_peer_id self;
     uint64_t decision;
-    entry *table; /* open addressing; a power of two */
+    entry **table; /* open addressing; a power of two */
     uint32_t count, room;
+    entry **by_record; /* the entry of the record at each index when it was met last, or NULL */
+    entry **met;       /* in this decision, in the order of the records */
+    uint32_t met_count, met_room;
 };
 
 /* The table. */
 
-static uint32_t slot_of(const entry *table, uint32_t room, const gw_job_record_id *id) {
+static uint32_t slot_of(entry *const *table, uint32_t room, const gw_job_record_id *id) {
     gw_reader r = gw_reader_on(id->bytes, sizeof id->bytes);
     uint32_t at = (uint32_t)gw_mix64(gw_get_u64(&r)) & (room - 1);
-    while (table[at].used && !gw_job_record_id_equal(&table[at].id, id)) at = (at + 1) & (room - 1);
+    while (table[at] != NULL && !gw_job_record_id_equal(&table[at]->id, id)) at = (at + 1) & (room - 1);
     return at;
 }
 
+/* An entry that the last decision has met. */
 static entry *find(const gw_decider *d, const gw_job_record_id *id) {
-    if (d->room == 0) return NULL;
-    entry *found = &d->table[slot_of(d->table, d->room, id)];
-    return found->used ? found : NULL;
+    entry *e = d->room == 0 ? NULL : d->table[slot_of(d->table, d->room, id)];
+    return e != NULL && e->seen == d->decision ? e : NULL;
 }
 
 /* Makes a table of this room, without the entries that the last decision has not met. */
 static void rebuild(gw_decider *d, uint32_t room) {
-    entry *table = calloc(room, sizeof *table);
+    if (d->met_room > 0) memset(d->by_record, 0, d->met_room * sizeof(entry *));
+    entry **table = calloc(room, sizeof(entry *));
     GW_ASSERT_MEMORY(table != NULL);
     uint32_t count = 0;
     for (uint32_t i = 0; i < d->room; i++) {
-        entry *e = &d->table[i];
-        if (!e->used) continue;
+        entry *e = d->table[i];
+        if (e == NULL) continue;
         if (e->seen != d->decision) {
             gw_job_spec_free(&e->spec);
+            free(e);
             continue;
         }
-        table[slot_of(table, room, &e->id)] = *e;
+        table[slot_of(table, room, &e->id)] = e;
         count++;
     }
     free(d->table);
@@ -62,50 +70,66 @@ static void rebuild(gw_decider *d, uint32_t room) {
     d->count = count;
 }
 
-static void read_spec(entry *e, const gw_job_record *record) {
-    gw_err err;
-    if (e->readable || record->spec == NULL) return;
-    e->readable = gw_job_spec_read(record->spec, record->spec_bytes, &e->spec, &err);
+static entry *find_or_add(gw_decider *d, const gw_job_record_id *id) {
+    uint32_t slot = slot_of(d->table, d->room, id);
+    if (d->table[slot] != NULL) return d->table[slot];
+    entry *e = calloc(1, sizeof *e);
+    GW_ASSERT_MEMORY(e != NULL);
+    e->id = *id;
+    d->table[slot] = e;
+    d->count++;
+    return e;
 }
 
-static void enter(gw_decider *d, const gw_job_record *record) {
-    entry *e = &d->table[slot_of(d->table, d->room, &record->id)];
-    if (!e->used) {
-        *e = (entry){.id = record->id, .used = true, .seen = d->decision};
-        d->count++;
-    }
-    read_spec(e, record);
-    e->over = gw_job_record_is_over(record);
+static void read_spec(entry *e) {
+    gw_err err;
+    if (e->tried || e->record->spec == NULL) return;
+    e->tried = true;
+    e->readable = gw_job_spec_read(e->record->spec, e->record->spec_bytes, &e->spec, &err);
+}
+
+static void enter(gw_decider *d, entry *e, const gw_job_record *record, bool over) {
+    if (e->seen != d->decision) d->met[d->met_count++] = e;
+    e->seen = d->decision;
+    e->record = record;
+    e->over = over;
+    e->index = NONE;
+    read_spec(e);
     e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER};
 }
 
-static void note_seen(gw_decider *d, const gw_job_record_id *id) {
-    entry *e = find(d, id);
-    if (e != NULL) e->seen = d->decision;
+static void make_room(gw_decider *d, const gw_decide_input *in) {
+    uint32_t records = gw_job_records_count(in->records), room = 64;
+    uint32_t most = gw_job_records_open_count(in->records) + in->child_count;
+    while (room < 2 * (most + d->count) + 2) room *= 2;
+    if (room > d->room || d->count > 2 * d->met_count + 64) rebuild(d, room);
+    if (records + in->child_count > d->met_room) {
+        uint32_t before = d->met_room;
+        d->met_room = 2 * (records + in->child_count);
+        d->met = realloc(d->met, d->met_room * sizeof(entry *));
+        d->by_record = realloc(d->by_record, d->met_room * sizeof(entry *));
+        GW_ASSERT_MEMORY(d->met != NULL && d->by_record != NULL);
+        memset(d->by_record + before, 0, (d->met_room - before) * sizeof(entry *));
+    }
 }
 
-/* Meets all jobs that are not over, and those of this member's children. Pointers to entries are valid after that, until
- * the next decision. */
+/* Meets all jobs that are not over, and those of this member's children. */
 static void meet(gw_decider *d, const gw_decide_input *in) {
+    uint32_t count = gw_job_records_count(in->records);
+    make_room(d, in);
     d->decision++;
-    uint32_t count = gw_job_records_count(in->records), open = in->child_count;
-    for (uint32_t i = 0; i < in->child_count; i++) note_seen(d, &in->children[i].job);
+    d->met_count = 0;
     for (uint32_t i = 0; i < count; i++) {
+        if (gw_job_records_is_over_at(in->records, i)) continue;
         const gw_job_record *record = gw_job_records_at(in->records, i);
-        if (gw_job_record_is_over(record)) continue;
-        open++;
-        note_seen(d, &record->id);
-    }
-    uint32_t room = 64;
-    while (room < 2 * open + 2) room *= 2;
-    rebuild(d, room);
-    for (uint32_t i = 0; i < count; i++) {
-        const gw_job_record *record = gw_job_records_at(in->records, i);
-        if (!gw_job_record_is_over(record)) enter(d, record);
+        entry *e = d->by_record[i]; /* where no record was forgotten, it has the index that it had */
+        if (e == NULL || !gw_job_record_id_equal(&e->id, &record->id)) e = find_or_add(d, &record->id);
+        d->by_record[i] = e;
+        enter(d, e, record, false);
     }
     for (uint32_t i = 0; i < in->child_count; i++) {
         const gw_job_record *record = gw_job_records_find(in->records, &in->children[i].job);
-        if (record != NULL) enter(d, record);
+        if (record != NULL) enter(d, find_or_add(d, &record->id), record, gw_job_record_is_over(record));
     }
 }
 
@@ -132,9 +156,9 @@ static bool is_held(const gw_job_record *record, const gw_job_spec *spec) {
     return record->knob.n != 0 ? record->knob.hold : spec->hold;
 }
 
-static bool may_be_placed(entry *e, const gw_job_record *record, const gw_job_records *records) {
+static bool may_be_placed(entry *e, const gw_job_records *records) {
     if (!e->readable) return false;
-    if (is_held(record, &e->spec)) {
+    if (is_held(e->record, &e->spec)) {
         e->view.reason = GW_WAIT_HELD;
         return false;
     }
@@ -143,15 +167,34 @@ static bool may_be_placed(entry *e, const gw_job_record *record, const gw_job_re
 
 /* The allotment's input. */
 
+/* Nodes that may not have jobs of one build, whatever is claimed. */
+typedef struct build {
+    const char *name; /* NULL: any */
+    uint32_t *struck; /* indices of nodes, rising */
+    uint32_t struck_count;
+} build;
+
+/* How many nodes may have jobs of one kind. */
+typedef struct kind {
+    bool used;
+    uint32_t build, compute_class, able;
+    gw_allot_need need;
+} kind;
+
+enum { KINDS = 256, KIND_SLOTS = 8 };
+
 typedef struct work {
+    gw_decider *d;
     const gw_decide_input *in;
     gw_allot_job *jobs;
     entry **entries; /* of the jobs */
     gw_allot_node *nodes;
     const gw_claims **lists; /* of the nodes */
-    uint32_t *struck;
     gw_allot_pair *claims;
-    uint32_t job_count, node_count, struck_count, claim_count, self;
+    build *builds;
+    uint32_t **apart; /* lists of struck nodes of jobs that have one of their own */
+    uint32_t job_count, node_count, claim_count, build_count, apart_count, self;
+    kind kinds[KINDS]; /* those that were met last */
 } work;
 
 static bool takes_children(const gw_claims *list) {
@@ -162,67 +205,129 @@ static bool has_room(const gw_allot_need *has, const gw_allot_need *need) {
     return need->cores <= has->cores && need->memory_mib <= has->memory_mib && need->gpus <= has->gpus;
 }
 
-/* Whether a node may have a job. That a node is of another class is left to the allotment. A member that has started
- * again and is not past its gate keeps the children that it has adopted, and takes no others. */
-static bool is_able(const gw_claims *list, const gw_job_spec *spec, const gw_job_record_id *id) {
-    const gw_claim *claim = gw_claims_find(list, id);
-    if (claim != NULL && claim->state == GW_CLAIM_STRUCK) return false;
-    if (!list->past_gate && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
-    return spec->build == NULL || strcmp(spec->build, list->build) == 0;
+static bool is_of_build(const gw_claims *list, const char *name) {
+    return name == NULL || strcmp(name, list->build) == 0;
 }
 
-static void add_nodes(work *w, const gw_peer_id *self) {
+/* Whether a claim makes its node able or not to have its job: a job is struck there; or a member that has started again and
+ * is not past its gate keeps a child that it has adopted, and takes no others. */
+static bool sets_apart(const gw_claims *list, const gw_claim *claim) {
+    return claim->state == GW_CLAIM_STRUCK || (claim->state == GW_CLAIM_RUNNING && !list->past_gate);
+}
+
+/* Whether a node may have a job. That a node is of another class is left to the allotment. */
+static bool is_able(const gw_claims *list, const char *build_name, const gw_job_record_id *id) {
+    const gw_claim *claim = id != NULL ? gw_claims_find(list, id) : NULL;
+    if (claim != NULL && claim->state == GW_CLAIM_STRUCK) return false;
+    if (!list->past_gate && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
+    return is_of_build(list, build_name);
+}
+
+static bool is_fit(const gw_claims *list, const gw_job_spec *spec) {
+    return has_room(&list->has, &spec->need) &&
+           (spec->compute_class == 0 || spec->compute_class == list->compute_class);
+}
+
+static void add_nodes(work *w) {
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
+        for (uint32_t k = 0; k < list->count; k++) {
+            entry *e = sets_apart(list, &list->list[k]) ? find(w->d, &list->list[k].job) : NULL;
+            if (e != NULL) e->apart = w->d->decision;
+        }
         if (!takes_children(list)) continue;
-        if (gw_peer_id_equal(&list->member, self)) w->self = w->node_count;
+        if (gw_peer_id_equal(&list->member, &w->d->self)) w->self = w->node_count;
         w->nodes[w->node_count] =
             (gw_allot_node){.id = list->member, .has = list->has, .compute_class = list->compute_class};
         w->lists[w->node_count++] = list;
     }
 }
 
-static void add_job(work *w, entry *e, const gw_job_record *record) {
-    const gw_job_spec *spec = &e->spec;
-    gw_allot_job *job = &w->jobs[w->job_count];
-    *job = (gw_allot_job){.id = e->id,
-                          .counter = spec->counter,
-                          .priority = record->knob.n != 0 ? record->knob.priority : spec->priority,
-                          .least = spec->least,
-                          .most = spec->most,
-                          .shares = spec->shares,
-                          .need = spec->need,
-                          .compute_class = spec->compute_class,
-                          .rigid = spec->rigid,
-                          .started = record->started,
-                          .struck = w->struck + w->struck_count};
-    for (uint32_t n = 0; n < w->node_count; n++) {
-        const gw_claims *list = w->lists[n];
-        bool able = is_able(list, spec, &e->id);
-        bool fits = has_room(&list->has, &spec->need) &&
-                    (spec->compute_class == 0 || spec->compute_class == list->compute_class);
-        e->view.able += able && fits;
-        if (!able) w->struck[w->struck_count + job->struck_count++] = n;
+/* The nodes that are not able, for jobs of a build (id NULL), or for one job. */
+static uint32_t *list_struck(const work *w, const char *name, const gw_job_record_id *id, uint32_t *count) {
+    uint32_t *struck = calloc(w->node_count + 1, sizeof *struck);
+    GW_ASSERT_MEMORY(struck != NULL);
+    for (uint32_t n = 0; n < w->node_count; n++)
+        if (!is_able(w->lists[n], name, id)) struck[(*count)++] = n;
+    return struck;
+}
+
+static uint32_t build_of(work *w, const char *name) {
+    for (uint32_t i = 0; i < w->build_count; i++) {
+        const char *one = w->builds[i].name;
+        if (name == one || (name != NULL && one != NULL && strcmp(name, one) == 0)) return i;
     }
-    w->struck_count += job->struck_count;
+    w->builds = realloc(w->builds, (w->build_count + 1) * sizeof *w->builds);
+    GW_ASSERT_MEMORY(w->builds != NULL);
+    build *b = &w->builds[w->build_count];
+    *b = (build){.name = name};
+    b->struck = list_struck(w, name, NULL, &b->struck_count);
+    return w->build_count++;
+}
+
+static uint32_t count_able(const work *w, const gw_job_spec *spec, const uint32_t *struck, uint32_t count) {
+    uint32_t able = 0;
+    for (uint32_t n = 0, s = 0; n < w->node_count; n++) {
+        if (s < count && struck[s] == n)
+            s++;
+        else
+            able += is_fit(w->lists[n], spec);
+    }
+    return able;
+}
+
+/* How many nodes may have jobs like this one, on which no claim sets a node apart. */
+static uint32_t able_of_kind(work *w, const gw_job_spec *spec, uint32_t of_build) {
+    const gw_allot_need *need = &spec->need;
+    uint64_t key = gw_mix64((uint64_t)need->cores << 32 | need->memory_mib);
+    key = gw_mix64(key ^ ((uint64_t)need->gpus << 48 | (uint64_t)of_build << 32 | spec->compute_class));
+    for (uint32_t i = 0; i < KIND_SLOTS; i++) {
+        kind *k = &w->kinds[(key + i) % KINDS];
+        bool is_it = k->used && k->build == of_build && k->compute_class == spec->compute_class &&
+                     memcmp(&k->need, need, sizeof *need) == 0;
+        if (is_it) return k->able;
+        if (k->used && i + 1 < KIND_SLOTS) continue; /* the last one gives way */
+        const build *b = &w->builds[of_build];
+        *k = (kind){true, of_build, spec->compute_class, count_able(w, spec, b->struck, b->struck_count),
+                    *need};
+        return k->able;
+    }
+    return 0;
+}
+
+static void add_job(work *w, entry *e) {
+    const gw_job_spec *spec = &e->spec;
+    const gw_job_record *record = e->record;
+    uint32_t of_build = build_of(w, spec->build), struck_count = w->builds[of_build].struck_count;
+    uint32_t *struck = w->builds[of_build].struck;
+    if (e->apart == w->d->decision) {
+        struck_count = 0;
+        struck = w->apart[w->apart_count++] = list_struck(w, spec->build, &e->id, &struck_count);
+        e->view.able = count_able(w, spec, struck, struck_count);
+    } else {
+        e->view.able = able_of_kind(w, spec, of_build);
+    }
     e->view.reason = e->view.able > 0 ? GW_WAIT_ROOM : GW_WAIT_NO_NODE;
-    w->entries[w->job_count++] = e;
-}
-
-/* Jobs by their ids, to find those of claims. */
-static int compare_jobs(const void *a, const void *b) {
-    return memcmp(((const gw_allot_job *)a)->id.bytes, ((const gw_allot_job *)b)->id.bytes, 16);
-}
-
-static int compare_entries(const void *a, const void *b) {
-    return memcmp((*(entry *const *)a)->id.bytes, (*(entry *const *)b)->id.bytes, 16);
+    e->index = w->job_count;
+    w->entries[w->job_count] = e;
+    w->jobs[w->job_count++] =
+        (gw_allot_job){.id = e->id,
+                       .counter = spec->counter,
+                       .priority = record->knob.n != 0 ? record->knob.priority : spec->priority,
+                       .least = spec->least,
+                       .most = spec->most,
+                       .shares = spec->shares,
+                       .need = spec->need,
+                       .compute_class = spec->compute_class,
+                       .rigid = spec->rigid,
+                       .started = record->started,
+                       .struck = struck,
+                       .struck_count = struck_count};
 }
 
 static uint32_t job_of(const work *w, const gw_job_record_id *id) {
-    gw_allot_job key = {.id = *id};
-    const gw_allot_job *found =
-        w->job_count == 0 ? NULL : bsearch(&key, w->jobs, w->job_count, sizeof key, compare_jobs);
-    return found != NULL ? (uint32_t)(found - w->jobs) : NONE;
+    const entry *e = find(w->d, id);
+    return e != NULL ? e->index : NONE;
 }
 
 static void add_claims(work *w) {
@@ -239,33 +344,36 @@ static void add_claims(work *w) {
         }
 }
 
-static void open_work(work *w, gw_decider *d, const gw_decide_input *in) {
-    *w = (work){.in = in, .self = NONE};
+static work *open_work(gw_decider *d, const gw_decide_input *in) {
+    work *w = calloc(1, sizeof *w);
+    GW_ASSERT_MEMORY(w != NULL);
+    w->d = d;
+    w->in = in;
+    w->self = NONE;
     w->nodes = calloc(in->member_count + 1, sizeof *w->nodes);
     w->lists = calloc(in->member_count + 1, sizeof(const gw_claims *));
-    w->jobs = calloc(d->count + 1, sizeof *w->jobs);
-    w->entries = calloc(d->count + 1, sizeof(entry *));
-    w->struck = calloc((size_t)d->count * in->member_count + 1, sizeof *w->struck);
-    GW_ASSERT_MEMORY(w->nodes && w->lists && w->jobs && w->entries && w->struck);
-    add_nodes(w, &d->self);
-    for (uint32_t i = 0; i < d->room; i++) {
-        entry *e = &d->table[i];
-        if (!e->used || e->over) continue;
-        const gw_job_record *record = gw_job_records_find(in->records, &e->id);
-        if (may_be_placed(e, record, in->records)) add_job(w, e, record);
-    }
-    qsort(w->jobs, w->job_count, sizeof *w->jobs, compare_jobs);
-    qsort(w->entries, w->job_count, sizeof(entry *), compare_entries);
+    w->jobs = calloc(d->met_count + 1, sizeof *w->jobs);
+    w->entries = calloc(d->met_count + 1, sizeof(entry *));
+    w->apart = calloc(d->met_count + 1, sizeof(uint32_t *));
+    GW_ASSERT_MEMORY(w->nodes && w->lists && w->jobs && w->entries && w->apart);
+    add_nodes(w);
+    for (uint32_t i = 0; i < d->met_count; i++)
+        if (!d->met[i]->over && may_be_placed(d->met[i], in->records)) add_job(w, d->met[i]);
     add_claims(w);
+    return w;
 }
 
 static void close_work(work *w) {
+    for (uint32_t i = 0; i < w->build_count; i++) free(w->builds[i].struck);
+    for (uint32_t i = 0; i < w->apart_count; i++) free(w->apart[i]);
+    free(w->builds);
+    free(w->apart);
     free(w->nodes);
     free(w->lists);
     free(w->jobs);
     free(w->entries);
-    free(w->struck);
     free(w->claims);
+    free(w);
 }
 
 /* What follows from the allotment. */
@@ -379,21 +487,20 @@ static void follow(outcome *o, const work *w, const gw_allotment *allotment) {
 
 uint64_t gw_decide(gw_decider *d, const gw_decide_input *in, gw_claims *claims, gw_decide_act *act,
                    void *context) {
-    work w;
     meet(d, in);
-    open_work(&w, d, in);
-    gw_allot_input input = {.jobs = w.jobs,
-                            .job_count = w.job_count,
-                            .nodes = w.nodes,
-                            .node_count = w.node_count,
-                            .claims = w.claims,
-                            .claim_count = w.claim_count};
+    work *w = open_work(d, in);
+    gw_allot_input input = {.jobs = w->jobs,
+                            .job_count = w->job_count,
+                            .nodes = w->nodes,
+                            .node_count = w->node_count,
+                            .claims = w->claims,
+                            .claim_count = w->claim_count};
     gw_allotment allotment = gw_allot(&input);
     outcome o = {.d = d, .in = in, .claims = claims, .again_ns = UINT64_MAX, .act = act, .context = context};
-    follow(&o, &w, &allotment);
+    follow(&o, w, &allotment);
     if (o.changed) claims->number++;
     gw_allotment_free(&allotment);
-    close_work(&w);
+    close_work(w);
     return o.again_ns;
 }
 
@@ -416,8 +523,13 @@ gw_decider *gw_decider_open(const gw_peer_id *self) {
 
 void gw_decider_close(gw_decider *d) {
     if (d == NULL) return;
-    for (uint32_t i = 0; i < d->room; i++)
-        if (d->table[i].used) gw_job_spec_free(&d->table[i].spec);
+    for (uint32_t i = 0; i < d->room; i++) {
+        if (d->table[i] == NULL) continue;
+        gw_job_spec_free(&d->table[i]->spec);
+        free(d->table[i]);
+    }
     free(d->table);
+    free(d->by_record);
+    free(d->met);
     free(d);
 }

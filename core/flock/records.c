@@ -8,15 +8,16 @@
 enum { NONE = UINT32_MAX, FIRST_ROOM = 64 };
 
 typedef struct entry {
-    gw_job_record record;
     uint64_t digest;
     uint32_t next; /* in the chain of its place in the table; NONE: the last */
+    bool over;
+    gw_job_record record;
 } entry;
 
 struct gw_job_records {
     entry *entries;
-    uint32_t count, room;
-    uint32_t *table; /* `table_size` heads of chains, by the ids' bytes 1 to 4; a power of two */
+    uint32_t count, room, open; /* open: not over */
+    uint32_t *table;            /* `table_size` heads of chains, by the ids' bytes 1 to 4; a power of two */
     uint32_t table_size;
     uint64_t digest, buckets[GW_JOB_RECORDS_BUCKETS];
 };
@@ -37,6 +38,15 @@ void gw_job_records_close(gw_job_records *records) {
 
 uint32_t gw_job_records_count(const gw_job_records *records) {
     return records->count;
+}
+
+uint32_t gw_job_records_open_count(const gw_job_records *records) {
+    return records->open;
+}
+
+bool gw_job_records_is_over_at(const gw_job_records *records, uint32_t index) {
+    GW_ASSERT(index < records->count);
+    return records->entries[index].over;
 }
 
 uint32_t gw_job_records_bucket_of(const gw_job_record_id *id) {
@@ -89,6 +99,11 @@ static void grow(gw_job_records *records) {
     for (uint32_t i = 0; i < records->count; i++) link_entry(records, i);
 }
 
+static void set_over(gw_job_records *records, entry *one, bool over) {
+    records->open += (uint32_t)one->over - (uint32_t)over;
+    one->over = over;
+}
+
 static void set_digest(gw_job_records *records, entry *one, uint64_t digest) {
     uint64_t by = digest - one->digest;
     one->digest = digest;
@@ -102,6 +117,7 @@ gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_
         entry *one = &records->entries[index];
         if (!gw_job_record_join(&one->record, record)) return GW_JOB_RECORDS_SAME;
         set_digest(records, one, gw_job_record_digest(&one->record));
+        set_over(records, one, gw_job_record_is_over(&one->record));
         return GW_JOB_RECORDS_CHANGED;
     }
     if (records->count == GW_JOB_RECORDS_MOST) return GW_JOB_RECORDS_FULL;
@@ -109,8 +125,10 @@ gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_
     index = records->count++;
     entry *one = &records->entries[index];
     *one = (entry){.record = gw_job_record_copy(record)};
+    records->open++;
     link_entry(records, index);
     set_digest(records, one, gw_job_record_digest(&one->record));
+    set_over(records, one, gw_job_record_is_over(&one->record));
     return GW_JOB_RECORDS_NEW;
 }
 
@@ -123,6 +141,7 @@ void gw_job_records_forget(gw_job_records *records, const gw_job_record_id *id) 
     uint32_t index = index_of(records, id), last = records->count - 1;
     if (index == NONE) return;
     set_digest(records, &records->entries[index], 0);
+    set_over(records, &records->entries[index], true);
     unlink_entry(records, index);
     gw_job_record_free(&records->entries[index].record);
     if (index != last) {

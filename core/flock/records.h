@@ -26,10 +26,15 @@ gw_job_records *gw_job_records_open(gw_err *err);
 void gw_job_records_close(gw_job_records *records); /* NULL is allowed */
 
 uint32_t gw_job_records_count(const gw_job_records *records);
+/* How many are of jobs that are not over. */
+uint32_t gw_job_records_open_count(const gw_job_records *records);
 /* The record of an id; NULL: it is not known. Valid until the next change. */
 const gw_job_record *gw_job_records_find(const gw_job_records *records, const gw_job_record_id *id);
 /* The record at an index below the count, in an order that changes only when a record is forgotten. */
 const gw_job_record *gw_job_records_at(const gw_job_records *records, uint32_t index);
+
+/* Whether the job of the record at an index is over; quicker than gw_job_record_is_over where there are many. */
+bool gw_job_records_is_over_at(const gw_job_records *records, uint32_t index);
 
 /* Joins a record with the one of its id. */
 gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_record *record);
