@@ -102,20 +102,52 @@ static member *find_or_add(gw_exchange *x, const gw_peer_id *id) {
     return &x->members[x->count++];
 }
 
-/* Chooses at most `most` members that are up, by chance, none twice; `but` is not among them. */
-static uint32_t choose(gw_exchange *x, const gw_peer_id *but, const member **chosen, uint32_t most) {
-    uint32_t seen = 0, count = 0;
+/* A member that is up, by chance; NULL: there is none. */
+static const member *choose(gw_exchange *x) {
+    const member *chosen = NULL;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < x->count; i++)
+        if (x->members[i].up && next_random(x) % ++seen == 0) chosen = &x->members[i];
+    return chosen;
+}
+
+static uint64_t key_of(const gw_peer_id *id) {
+    gw_reader r = gw_reader_on(id->bytes, sizeof id->bytes);
+    uint64_t low = gw_get_u64(&r);
+    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
+}
+
+/* Whether a comes before b when one goes up from `from`, around the ring of all ids. */
+static bool comes_before(const gw_peer_id *from, const gw_peer_id *a, const gw_peer_id *b) {
+    bool a_wraps = gw_peer_id_compare(a, from) < 0, b_wraps = gw_peer_id_compare(b, from) < 0;
+    return a_wraps != b_wraps ? b_wraps : gw_peer_id_compare(a, b) < 0;
+}
+
+/* The members that news are pushed to: all that are up, or of many the next one by id and others that are drawn for ever.
+ * As each is the next one of another, news reach all even where the draw leaves somebody out. */
+static uint32_t neighbours(const gw_exchange *x, const member *chosen[GW_EXCHANGE_FANOUT]) {
+    uint64_t draws[GW_EXCHANGE_FANOUT], own = key_of(&x->self);
+    const member *next = NULL;
+    uint32_t count = 0;
     for (uint32_t i = 0; i < x->count; i++) {
         const member *m = &x->members[i];
-        if (!m->up || (but != NULL && gw_peer_id_equal(&m->id, but))) continue;
-        seen++;
-        if (count < most) {
-            chosen[count++] = m;
-            continue;
+        if (!m->up) continue;
+        if (next == NULL || comes_before(&x->self, &m->id, &next->id)) next = m;
+        uint64_t draw = gw_mix64(key_of(&m->id) + own); /* the highest are kept, in falling order */
+        uint32_t at = count;
+        while (at > 0 && draws[at - 1] < draw) at--;
+        if (at == GW_EXCHANGE_FANOUT) continue;
+        if (count < GW_EXCHANGE_FANOUT) count++;
+        for (uint32_t k = count - 1; k > at; k--) {
+            draws[k] = draws[k - 1];
+            chosen[k] = chosen[k - 1];
         }
-        uint64_t place = next_random(x) % seen;
-        if (place < most) chosen[place] = m;
+        draws[at] = draw;
+        chosen[at] = m;
     }
+    for (uint32_t i = 0; i < count; i++)
+        if (chosen[i] == next) return count;
+    if (count > 0) chosen[count - 1] = next;
     return count;
 }
 
@@ -147,8 +179,9 @@ static void announce(gw_exchange *x, const gw_job_record_id *id, const gw_peer_i
     gw_writer w = begin(bytes, sizeof bytes, ANNOUNCE);
     gw_put_u16(&w, 1);
     put_announced(&w, id, gw_job_record_digest(record));
-    uint32_t count = choose(x, but, chosen, GW_EXCHANGE_FANOUT);
-    for (uint32_t i = 0; i < count; i++) send(x, &chosen[i]->id, &w);
+    uint32_t count = neighbours(x, chosen);
+    for (uint32_t i = 0; i < count; i++)
+        if (but == NULL || !gw_peer_id_equal(&chosen[i]->id, but)) send(x, &chosen[i]->id, &w);
 }
 
 static void send_claims(gw_exchange *x, const gw_peer_id *to, const gw_claims *claims) {
@@ -162,8 +195,9 @@ static void send_claims(gw_exchange *x, const gw_peer_id *to, const gw_claims *c
 
 static void push_claims(gw_exchange *x, const gw_claims *claims, const gw_peer_id *but) {
     const member *chosen[GW_EXCHANGE_FANOUT];
-    uint32_t count = choose(x, but, chosen, GW_EXCHANGE_FANOUT);
-    for (uint32_t i = 0; i < count; i++) send_claims(x, &chosen[i]->id, claims);
+    uint32_t count = neighbours(x, chosen);
+    for (uint32_t i = 0; i < count; i++)
+        if (!gw_peer_id_equal(&chosen[i]->id, but)) send_claims(x, &chosen[i]->id, claims);
 }
 
 /* A digest of who has said what, without the order. */
@@ -706,11 +740,11 @@ uint64_t gw_exchange_next_deadline(const gw_exchange *x) {
 }
 
 void gw_exchange_tick(gw_exchange *x, uint64_t now_ns) {
-    const member *chosen[1] = {NULL};
     look_at_gate(x, now_ns);
     if (now_ns < x->round_ns) return;
     x->round_ns = now_ns + (x->past_gate ? GW_EXCHANGE_ROUND_NS : HURRY_NS);
-    if (choose(x, NULL, chosen, 1) == 1) send_root(x, &chosen[0]->id);
+    const member *other = choose(x);
+    if (other != NULL) send_root(x, &other->id);
 }
 
 uint64_t gw_exchange_news(const gw_exchange *x) {

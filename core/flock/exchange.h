@@ -1,8 +1,9 @@
 /* How the members of a flock exchange records of jobs (records.h) and lists of claims (claims.h), so that all come to
  * know the same, whatever is lost, delayed or doubled on the way.
  *
- *   push          a record that has changed is announced, 24 bytes, to GW_EXCHANGE_FANOUT others; who does not know the
- *                 announced state asks for it, joins it, and announces it in turn. Claims are pushed whole
+ *   push          a record that has changed is announced, 24 bytes, to GW_EXCHANGE_FANOUT others, of which one is the next by
+ *                 id, so that nobody is left out; who does not know the announced state asks for it, joins it, and announces
+ *                 it in turn. Claims are pushed whole
  *   anti-entropy  every GW_EXCHANGE_ROUND_NS a member sends the digests of all that it knows to one other. Where they
  *                 differ, digests of 256 buckets follow, then the lists of those that differ, then what is in them
  *   gate          a member that starts may have been away while jobs were cancelled or ended. It is past its gate when it
@@ -26,7 +27,7 @@
 #include "core/flock/records.h"
 
 enum {
-    GW_EXCHANGE_FANOUT = 4,
+    GW_EXCHANGE_FANOUT = 8,
     GW_EXCHANGE_MEMBERS = 4096,          /* at most */
     GW_EXCHANGE_MESSAGE_BYTES = 1 << 20, /* no message is longer */
     GW_EXCHANGE_HOLDERS = 2,             /* a submission is acknowledged when so many members hold it */
