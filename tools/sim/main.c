@@ -3,6 +3,7 @@
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/sim/flock/command.h"
+#include "tools/sim/flock/figures.h"
 #include "tools/sim/gossip/measure.h"
 #include "tools/sim/model/forks.h"
 #include "tools/sim/run.h"
@@ -38,6 +39,7 @@ enum key {
     KEY_MEMBERS,
     KEY_SUBMISSIONS,
     KEY_SPARE,
+    KEY_FIGURES,
     KEY_TABLE, /* the first key of gw_sim_option_table */
 };
 
@@ -80,6 +82,11 @@ static const struct argp_option own_options[] = {
      "--seeds, "
      "--minutes, --jobs, --keep-going, --trace and --shrink, and --members, --submissions and --spare",
      GROUP_OTHER},
+    {"figures", KEY_FIGURES, 0, 0,
+     "with --flock: measure 1,000 members with 10,000 jobs instead: how long a decision takes, what a member "
+     "sends "
+     "at rest, and how soon a submission is known to all",
+     GROUP_OTHER},
     {"members", KEY_MEMBERS, "N", 0, "with --flock: so many members, 1 to 64 (default: drawn)", GROUP_OTHER},
     {"submissions", KEY_SUBMISSIONS, "N", 0, "with --flock: so many jobs, 1 to 128 (default: drawn)",
      GROUP_OTHER},
@@ -120,7 +127,7 @@ typedef struct arguments {
     uint32_t gossip;        /* peers of the measurement; 0 = no measurement */
     gw_forks_size forks;    /* size of the model check; no peers = no model check */
     gw_forks_without without;
-    bool of_flock; /* --flock */
+    bool of_flock, figures; /* --flock, --figures */
     sim_flock_options flock;
 } arguments;
 
@@ -266,8 +273,8 @@ static void check_together(struct argp_state *state, const arguments *a) {
         gw_argp_error(state, "--forks cannot be combined with --gossip");
     if (a->forks.peers != 0) refuse_others(state, a, "--forks", none);
     if (a->of_flock) check_flock(state, a);
-    if (!a->of_flock && (a->flock.members != 0 || a->flock.jobs != 0 || a->flock.without != 0))
-        gw_argp_error(state, "--members, --submissions and --spare need --flock: give that too");
+    if (!a->of_flock && (a->flock.members != 0 || a->flock.jobs != 0 || a->flock.without != 0 || a->figures))
+        gw_argp_error(state, "--figures, --members, --submissions and --spare need --flock: give that too");
     if (a->gossip == 0) return;
     refuse_others(state, a, "--gossip", of_gossip);
     if (given_or(a->run.flap_permille, 0) != 0 && given_or(a->run.partition_ms, 0) == 0)
@@ -352,6 +359,9 @@ static error_t parse(int key, char *text, struct argp_state *state) {
         break;
     case KEY_SUBMISSIONS:
         a->flock.jobs = number(state, "--submissions", text, 1, SIM_FLOCK_JOBS);
+        break;
+    case KEY_FIGURES:
+        a->figures = true;
         break;
     case KEY_SPARE:
         if (!sim_flock_read_spared(text, &a->flock.without))
@@ -469,6 +479,13 @@ static int run_seeds(const arguments *a) {
     return failed != 0 ? 1 : whole ? 0 : STOPPED;
 }
 
+static int measure_flock(const arguments *a) {
+    sim_flock_figures figures;
+    sim_flock_measure(SIM_FIGURES_MEMBERS, SIM_FIGURES_RECORDS, SIM_FIGURES_TELLING, a->first, &figures);
+    sim_flock_figures_print(&figures);
+    return sim_flock_figures_good(&figures) ? 0 : 1;
+}
+
 static int run_flock(const arguments *a) {
     sim_flock_request request = {.options = a->flock,
                                  .last = a->last,
@@ -541,6 +558,7 @@ int gw_sim_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &a);
     if (a.forks.peers != 0) return gw_forks_print(&a.forks, a.without) ? 0 : 1;
     if (a.gossip != 0) return measure_gossip(&a);
+    if (a.figures) return measure_flock(&a);
     if (a.of_flock) return run_flock(&a);
     if (a.minutes != 0) return run_swarm(&a);
     if (a.shrink) return show_smallest(&a, a.first) ? 1 : 0;

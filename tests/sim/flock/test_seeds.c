@@ -1,6 +1,7 @@
 /* Courses of a standing flock. More of them: godwit sim --flock --seeds 1..10000 */
 #include "tests/sim/command.h"
 #include "tools/sim/flock/command.h"
+#include "tools/sim/flock/figures.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -60,4 +61,13 @@ Test(seeds, give_the_same_each_time) {
     sim_flock_try(&options, &b);
     cr_expect_eq(memcmp(&a, &b, sizeof a), 0);
     cr_expect_gt(a.messages, 100);
+}
+
+/* Of fewer members than --figures has. */
+Test(seeds, a_submission_is_known_to_all_at_once_and_rest_is_quiet) {
+    sim_flock_figures f;
+    sim_flock_measure(64, 500, 48, 1, &f);
+    cr_expect(sim_flock_figures_good(&f), "%.1f ms, %.0f bytes, %.2f s", f.change_ms, f.rest_bytes,
+              f.known_most_s);
+    cr_expect_lt(f.known_most_s, 0.2);
 }

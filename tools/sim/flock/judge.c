@@ -205,8 +205,9 @@ void sim_judge_death(sim_judge *j, uint32_t number) {
     j->result->deaths++;
     for (uint32_t i = 0; i < j->job_count; i++) {
         const sim_child *child = sim_flock_child(j->world, number, &j->jobs[i].id);
-        j->jobs[i].ran_elsewhere =
-            sim_flock_running(j->world, &j->jobs[i].id) - (child != NULL && !child->leaving);
+        bool is_hit = child != NULL && !child->leaving;
+        j->jobs[i].ran_elsewhere = sim_flock_running(j->world, &j->jobs[i].id) - is_hit;
+        if (is_hit && j->jobs[i].spec.rigid) j->jobs[i].ran_elsewhere = 0; /* it does not go on with fewer */
     }
 }
 
