@@ -12,7 +12,7 @@ import sys
 
 from example import check, spread
 
-TASKS = 40
+TASKS = 24
 
 
 def count(points, task):
@@ -20,7 +20,7 @@ def count(points, task):
     return sum(draw(32) ** 2 + draw(32) ** 2 < 2**64 for _ in range(points))
 
 
-def main(points=100000):
+def main(points=200000):
     counts = [int(line) for line in spread(__file__, [points], range(TASKS)).split()]
     total, inside = points * TASKS, sum(counts)
     pi, error = 4 * inside / total, math.sqrt(math.pi * (4 - math.pi) / total)
