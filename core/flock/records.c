@@ -11,6 +11,7 @@ typedef struct entry {
     uint64_t digest;
     uint32_t next; /* in the chain of its place in the table; NONE: the last */
     bool over;
+    uint64_t over_s; /* when gw_job_records_drop_old_specs has first seen that it is over; 0: not yet */
     gw_job_record record;
 } entry;
 
@@ -135,6 +136,17 @@ gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_
 void gw_job_records_make_stub(gw_job_records *records, const gw_job_record_id *id) {
     uint32_t index = index_of(records, id);
     if (index != NONE) gw_job_record_make_stub(&records->entries[index].record);
+}
+
+uint32_t gw_job_records_drop_old_specs(gw_job_records *records, uint64_t now_s, uint64_t age_s) {
+    uint32_t dropped = 0;
+    for (uint32_t i = 0; i < records->count; i++) {
+        entry *one = &records->entries[i];
+        if (!one->over || one->record.spec == NULL) continue;
+        if (one->over_s == 0 || one->over_s > now_s) one->over_s = now_s; /* or the clock was set back */
+        if (now_s - one->over_s >= age_s) dropped += gw_job_record_make_stub(&one->record);
+    }
+    return dropped;
 }
 
 void gw_job_records_forget(gw_job_records *records, const gw_job_record_id *id) {

@@ -9,7 +9,11 @@
 
 #include "core/flock/record.h"
 
-enum { GW_JOB_RECORDS_BUCKETS = 256, GW_JOB_RECORDS_MOST = 1 << 20 };
+enum {
+    GW_JOB_RECORDS_BUCKETS = 256,
+    GW_JOB_RECORDS_MOST = 1 << 20,
+    GW_JOB_RECORDS_SPEC_S = 7 * 86400, /* what a job was to do is known for so long after it is over */
+};
 
 typedef struct gw_job_records gw_job_records;
 
@@ -40,6 +44,9 @@ bool gw_job_records_is_over_at(const gw_job_records *records, uint32_t index);
 gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_record *record);
 /* Drops the spec of a job that is over. Digests stay as they are. */
 void gw_job_records_make_stub(gw_job_records *records, const gw_job_record_id *id);
+/* Drops the specifications of jobs that are over since `age_s` seconds, as far as this function has seen: it is called now
+ * and then, with this member's own clock, so that a wrong one harms nobody else. Returns how many it has dropped. */
+uint32_t gw_job_records_drop_old_specs(gw_job_records *records, uint64_t now_s, uint64_t age_s);
 /* Forgets a record wholly: by the operator's word alone (`godwit forget`), on all members. */
 void gw_job_records_forget(gw_job_records *records, const gw_job_record_id *id);
 

@@ -231,6 +231,31 @@ Test(members, start_nothing_in_the_place_of_a_child_before_it_has_ended) {
     sim_flock_close(w);
 }
 
+/* Its stub is kept, and those who have dropped the specification agree with those who have not. */
+Test(members, drop_what_a_job_was_to_do_a_week_after_it_is_over) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    gw_job_record_id id = submit(w, 0, 1, 1, 2, NULL), waits = submit(w, 0, 1, 1, 64, NULL);
+    run(w, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        if (runs(w, i, &id)) sim_flock_done(w, i, &id);
+    w->slow_ns = 1000 * SIM_FLOCK_SECOND;
+    run(w, 6.9 * 86400);
+    cr_expect_not_null(gw_job_records_find(w->members[1].records, &id)->spec);
+    end_machine(w, 2);
+    sim_flock_start(w, 2); /* it does not know for how long the job is over */
+    run(w, 86400);
+    for (uint32_t i = 0; i < 3; i++) {
+        const gw_job_record *record = gw_job_records_find(w->members[i].records, &id);
+        cr_expect_eq(record->spec == NULL, i < 2, "%u", i);
+        cr_expect(gw_job_record_is_over(record));
+        cr_expect_eq(w->members[i].dropped, i < 2);
+        cr_expect_not_null(gw_job_records_find(w->members[i].records, &waits)->spec);
+    }
+    cr_expect(sim_flock_agree(w));
+    sim_flock_close(w);
+}
+
 /* At rest a round costs each member some bytes every five seconds, whatever is known. */
 Test(members, are_quiet_when_nothing_changes) {
     sim_flock *w = open_members(4, 1);

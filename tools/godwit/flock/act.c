@@ -18,7 +18,8 @@ enum {
     DOUBTFUL_S = 3600,
 };
 
-#define LOOK_NS (30 * GW_SECOND_NS) /* it decides so often though nothing has happened */
+#define AGE_NS  (3600 * GW_SECOND_NS) /* between two looks for jobs that are over for long */
+#define LOOK_NS (30 * GW_SECOND_NS)   /* it decides so often though nothing has happened */
 
 static bool read_spec(const gw_flock_member *m, const gw_job_record_id *id, gw_job_spec *spec) {
     const gw_job_record *record = gw_job_records_find(m->records, id);
@@ -308,6 +309,16 @@ static void look_at_itself(gw_flock_member *m) {
     m->claims.number++;
 }
 
+/* Drops what jobs were to do that are over for long: what became of them is kept. */
+static void drop_old_specs(gw_flock_member *m) {
+    uint64_t now = gw_now_ns();
+    if (m->aged_ns != 0 && now < m->aged_ns + AGE_NS) return;
+    m->aged_ns = now;
+    uint64_t now_s = gw_wall_ns() / GW_SECOND_NS;
+    if (gw_job_records_drop_old_specs(m->records, now_s, GW_JOB_RECORDS_SPEC_S) > 0)
+        gw_record_store_rewrite(m->store);
+}
+
 static uint32_t live_claims(const gw_flock_member *m, const gw_claims **lists, gw_peer_id *live,
                             uint32_t *live_count) {
     uint32_t count = 0;
@@ -332,6 +343,7 @@ static void decide(void *context) {
     uint32_t live_count, child_count = gw_children_count(m->children);
     if (m->known_changed) gw_member_write_known(m);
     look_at_itself(m);
+    drop_old_specs(m);
     gw_decide_input in = {.now_ns = gw_now_ns(),
                           .records = m->records,
                           .members = lists,

@@ -159,7 +159,7 @@ typedef struct gw_flock_member {
     gw_member_resting resting[GW_MEMBER_RESTING];
     uint32_t resting_at;
     gw_member_failure failures[GW_MEMBER_FAILURES];
-    uint64_t doubtful_until_ns;
+    uint64_t doubtful_until_ns, aged_ns; /* aged_ns: when specifications of old jobs were dropped last */
     gw_timer decide_timer;
     bool deciding, gate_told;
 

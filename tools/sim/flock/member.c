@@ -12,6 +12,7 @@ enum { HEARD_BACK = 2 };
 #define LOOK_NS  (30 * SIM_FLOCK_SECOND) /* it decides so often though nothing has happened */
 #define REST_NS  (5 * SIM_FLOCK_SECOND)
 #define DAY_NS   (86400 * SIM_FLOCK_SECOND)
+#define AGE_NS   (3600 * SIM_FLOCK_SECOND)
 #define RETRY_NS (4 * SIM_FLOCK_SECOND)
 
 static uint32_t number_of(const sim_flock *w, const gw_peer_id *id) {
@@ -328,8 +329,16 @@ void sim_member_decide_soon(sim_member *m) {
     decide_at(m, sim_flock_now(m->of));
 }
 
+static void drop_old_specs(sim_member *m) {
+    uint64_t now = sim_flock_now(m->of);
+    if (now < m->aged_ns + AGE_NS) return;
+    m->aged_ns = now;
+    m->dropped += gw_job_records_drop_old_specs(m->records, now / SIM_FLOCK_SECOND, GW_JOB_RECORDS_SPEC_S);
+}
+
 static void decide(sim_member *m) {
     sim_flock *w = m->of;
+    drop_old_specs(m);
     static actions due;
     const gw_claims **lists = calloc(w->count, sizeof(const gw_claims *));
     gw_peer_id *live = calloc(w->count, sizeof *live);

@@ -244,7 +244,7 @@ static void calm(scenario *s, uint32_t number) {
     (void)number;
     if (s->w->slow_ns != 0) return;
     note(s, SIM_CALM);
-    uint64_t lasts_s = chance(s, 0.8) ? between(s, HOUR, 8 * HOUR) : between(s, DAY, 3 * DAY);
+    uint64_t lasts_s = chance(s, 0.8) ? between(s, HOUR, 8 * HOUR) : between(s, DAY, 9 * DAY);
     s->w->slow_ns = lasts_s * SIM_FLOCK_SECOND / 24;
     s->judge.slow_ns = SIM_FLOCK_NEVER - DAY * SIM_FLOCK_SECOND;
     s->end_ns += lasts_s * SIM_FLOCK_SECOND;

@@ -70,6 +70,8 @@ typedef struct sim_member {
     uint64_t past_ns;   /* when it passed its gate in this life; SIM_FLOCK_NEVER: it has not */
     uint64_t decide_ns; /* when it decides next */
     uint64_t tick_ns;   /* when its exchange is looked at next */
+    uint64_t aged_ns;   /* when it has dropped specifications of old jobs last */
+    uint32_t dropped;   /* how many it has dropped */
     gw_job_records *records, *disk;
     gw_exchange *exchange;
     gw_decider *decider;
