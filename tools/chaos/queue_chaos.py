@@ -50,7 +50,6 @@ class Run:
         self.results = {}  # of jobs of steps on one peer
         self.binaries = 0
         self.began = time.monotonic()
-        self.calm_since = self.began
         self.kinds = [kind for kind in queue_faults.KINDS
                       if (not kind.needs_network or flock[0].home is not HERE)
                       and (not options.kinds or kind.name() in options.kinds)]
@@ -69,9 +68,11 @@ class Run:
     def others(self, member):
         return [other for other in self.flock if other is not member and other.address]
 
-    def is_calm(self):
-        """Whether nothing has been wrong for some seconds, so that all members know all jobs."""
-        return not self.lasting and time.monotonic() > self.calm_since + 6
+    def all_know_the_same(self):
+        """Whether all members know the same of what has become of jobs; what runs now they tell each other a moment later."""
+        known = [{id: (job["state"] in OVER and job["state"], job["rounds"], job["ends"], job["priority"])
+                  for id, job in member.jobs().items()} for member in self.flock]
+        return all(one == known[0] for one in known)
 
     def asked(self):
         """A member that answers."""
@@ -143,7 +144,6 @@ class Run:
             self.later(0.1, lambda: self.let_go(fault))
             return
         self.lasting.remove(fault)
-        self.calm_since = time.monotonic()
 
     def hit(self):
         fault = self.rng.choices(self.kinds, [kind.weight for kind in self.kinds])[0](self)
@@ -205,13 +205,10 @@ class Run:
     def judge(self):
         """What is wrong, as texts."""
         wrong = []
-        known = [{id: job["state"] for id, job in member.jobs().items()} for member in self.flock]
-        ends = time.monotonic() + PATIENCE_S
-        while any(one != known[0] for one in known) and time.monotonic() < ends:
-            time.sleep(0.2)
-            known = [{id: job["state"] for id, job in member.jobs().items()} for member in self.flock]
-        if any(one != known[0] for one in known):
-            wrong.append("the members do not know the same of all jobs")
+        try:
+            until("the same knowledge of all jobs at all members", self.all_know_the_same)
+        except Trouble as trouble:
+            wrong.append(str(trouble))
         told = self.asked().jobs()
         for job in self.jobs:
             why = job.wrong(told[job.id])

@@ -180,7 +180,7 @@ class Split(Fault):
 class Blackout(Fault):
     """All nodes lose power, and come back."""
 
-    weight = 0.4
+    weight = 2.0  # few of them are made, as nothing else may be wrong then
 
     def begin(self):
         if self.run.lasting or not self.victim():
@@ -245,12 +245,12 @@ class Drain(Fault):
 
 
 class Records(Fault):
-    """A member is killed, and its file of records is damaged or gone, while all others are well."""
+    """A member is killed, and its file of records is damaged or gone, while all others are well and know the same."""
 
-    weight = 0.5
+    weight = 2.0
 
     def begin(self):
-        if not self.run.is_calm() or not self.victim():
+        if self.run.lasting or not self.run.all_know_the_same() or not self.victim():
             return None
         self.member.kill()
         path = os.path.join(self.member.directory, "records")
