@@ -69,6 +69,7 @@ class Examples(unittest.TestCase):
         process = self.begin("pi.py", points, flock=flock)
         self.kill_tasks(flock[1], "pi.py")
         self.assertIn(f"{inside} of {24 * points} points are inside", self.end(process))
+        self.assertEqual([job["name"] for job in flock[0].jobs().values()], ["pi"])
         self.assertIn(f"{inside} of {24 * points} points are inside", self.run_example("pi.py", points))
 
     def test_words_are_counted(self):

@@ -18,7 +18,9 @@ def find_godwit():
 def spread(script, words, inputs):
     """Runs `python3 SCRIPT task WORDS INPUT` for each input: on all nodes if this machine is a node of a flock, and on this
     machine otherwise. Returns what the tasks have written, in the order of the inputs."""
-    command = [find_godwit(), "map", "--keep-order", "--quote", "python3", os.path.basename(script), "task", *map(str, words)]
+    file = os.path.basename(script)
+    command = [find_godwit(), "map", "--name", file.removesuffix(".py"), "--keep-order", "--quote", "python3", file, "task"]
+    command += map(str, words)
     lines = "".join(f"{one}\n" for one in inputs)
     # In the script's directory and by a name alone: so it travels to nodes that do not have the directory.
     done = subprocess.run(command, cwd=os.path.dirname(os.path.abspath(script)), input=lines.encode(), stdout=subprocess.PIPE)

@@ -25,7 +25,7 @@ fi
 cd "$folder"
 
 count="tr -cs A-Za-z '\n' | tr A-Z a-z | grep . | sort | uniq -c"
-"$godwit" map --keep-order --env LC_ALL=C --files texts "cat {} | $count" ::: texts/* >counts
+"$godwit" map --name words --keep-order --env LC_ALL=C --files texts "cat {} | $count" ::: texts/* >counts
 awk '{ count[$2] += $1 } END { for (word in count) print count[word], word }' counts | sort -k1,1nr -k2 >table
 
 echo "$(find texts -type f | wc -l) files, $(awk '{ n += $1 } END { print n }' table) words," \
