@@ -202,6 +202,7 @@ void sim_judge_death(sim_judge *j, uint32_t number) {
     sim_judge_disturbed(j);
     if (!rests) return;
     j->watches_death = true;
+    j->dead = number;
     j->result->deaths++;
     for (uint32_t i = 0; i < j->job_count; i++) {
         const sim_child *child = sim_flock_child(j->world, number, &j->jobs[i].id);
@@ -217,6 +218,8 @@ static void stopped(void *context, const sim_member *m, const sim_child *child) 
     const gw_job_record *record = known_to(m, job);
     char id[5];
     j->result->stops++;
+    if (j->watches_death && sim_flock_link(j->world, m->number, j->dead)->sees)
+        return; /* it has not noticed */
     if (!j->watches_death || gw_job_record_is_over(record) || record->knob.hold) return;
     uint32_t least = job->spec.least < job->ran_elsewhere ? job->spec.least : job->ran_elsewhere;
     if (sim_flock_running(j->world, &child->job) < least && !is_outranked(j, m, job))

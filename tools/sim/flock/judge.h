@@ -35,6 +35,7 @@ typedef struct sim_judge {
     uint64_t disturbed_ns; /* when something has happened last */
     uint64_t slow_ns;      /* when timers were late last */
     bool watches_death;
+    uint32_t dead; /* the member whose death is watched */
     bool disk_was_lost[SIM_FLOCK_MEMBERS];
 } sim_judge;
 
