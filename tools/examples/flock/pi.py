@@ -25,7 +25,7 @@ def main(points=200000):
     total, inside = points * TASKS, sum(counts)
     pi, error = 4 * inside / total, math.sqrt(math.pi * (4 - math.pi) / total)
     print(f"{inside} of {total} points are inside: pi is {pi:.6f}, with a standard error of {error:.6f}.")
-    check(len(counts) == TASKS and abs(pi - math.pi) < 4 * error, "that is pi to within four standard errors")
+    check(len(counts) == TASKS and abs(pi - math.pi) < 4 * error, "this is pi to within four standard errors")
 
 
 if __name__ == "__main__":
