@@ -39,6 +39,14 @@ Test(seeds, of_members_that_come_and_go) {
     cr_expect_lt(all.stranded * 20, all.done);
 }
 
+/* In these the simulator itself was wrong once: what it took for a broken promise was none. */
+Test(seeds, that_failed_once) {
+    static const uint64_t all[] = {1047, 1226, 1235, 4160, 10037, 20063};
+    sim_flock_result result;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        run_seeds(all[i], all[i], (sim_flock_options){.jobs = 0}, &result);
+}
+
 Test(seeds, are_run_again_by_the_command_that_is_printed) {
     sim_flock_options options = {
         .seed = 5, .members = 4, .jobs = 7, .without = 1u << SIM_CUT | 1u << SIM_MIXED};

@@ -208,7 +208,8 @@ void sim_judge_death(sim_judge *j, uint32_t number) {
         const sim_child *child = sim_flock_child(j->world, number, &j->jobs[i].id);
         bool is_hit = child != NULL && !child->leaving;
         j->jobs[i].ran_elsewhere = sim_flock_running(j->world, &j->jobs[i].id) - is_hit;
-        if (is_hit && j->jobs[i].spec.rigid) j->jobs[i].ran_elsewhere = 0; /* it does not go on with fewer */
+        if (j->jobs[i].spec.rigid && j->jobs[i].ran_elsewhere < j->jobs[i].spec.least)
+            j->jobs[i].ran_elsewhere = 0; /* it does not go on with fewer */
     }
 }
 
