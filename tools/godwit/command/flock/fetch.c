@@ -50,7 +50,8 @@ typedef struct source {
 struct gw_flock_fetch {
     gw_flock_client *client;
     const gw_flock_place *place;
-    uint64_t alone_ns; /* since when no member answers; 0: it does */
+    uint64_t alone_ns;   /* since when no member answers; 0: it does */
+    uint64_t rowless_ns; /* since when no node could be asked for rows; 0: one could */
     char job[GW_ID_TEXT];
     uint32_t tasks;
     gw_map_table *table;
@@ -153,27 +154,6 @@ static origin *find_origin(gw_flock_fetch *f, const gw_map_origin *name) {
     return &f->origins[f->origin_count++];
 }
 
-static bool take_rows(void *context, const gw_map_origin *name, uint64_t first, const gw_map_row *rows,
-                      uint32_t count) {
-    gw_flock_fetch *f = context;
-    origin *o = find_origin(f, name);
-    bool improved;
-    gw_err err;
-    if (first > o->count) return false;
-    for (uint32_t i = 0; i < count; i++) {
-        if (rows[i].task >= f->tasks) return false;
-        if (first + i < o->count) continue; /* another node's file has told it */
-        if (!gw_map_table_join(f->table, &rows[i], &improved, &err)) return false;
-        if (o->count == o->room) {
-            o->room = 2 * o->room + 64;
-            o->tasks = realloc(o->tasks, o->room * sizeof *o->tasks);
-            GW_ASSERT_MEMORY(o->tasks != NULL);
-        }
-        o->tasks[o->count++] = rows[i].task;
-    }
-    return true;
-}
-
 static source *find_source(gw_flock_fetch *f, const gw_peer_id *id) {
     for (uint32_t i = 0; i < f->source_count; i++)
         if (gw_peer_id_equal(&f->sources[i]->id, id)) return f->sources[i];
@@ -188,6 +168,47 @@ static source *find_source(gw_flock_fetch *f, const gw_peer_id *id) {
     gw_hex(id->bytes, sizeof id->bytes, s->in.node);
     f->sources[f->source_count++] = s;
     return s;
+}
+
+/* The row of a task that is committed has given way to that of another attempt, which had run as well: its output is
+ * fetched from there. What was read there before was passed over, and is read again. */
+static void move_due(gw_flock_fetch *f, const gw_peer_id *from, const gw_peer_id *to) {
+    find_source(f, from)->due--;
+    source *s = find_source(f, to);
+    s->due++;
+    s->in.offset = s->in.length = 0;
+    s->in_frame = false;
+    gw_map_output_drop(f->store, &s->written.output);
+    gw_map_output_drop(f->store, &s->written.errors);
+    gw_map_output_drop(f->store, &s->written.files);
+    s->written = (gw_map_written){.output = {.bytes = NULL}};
+}
+
+static bool take_rows(void *context, const gw_map_origin *name, uint64_t first, const gw_map_row *rows,
+                      uint32_t count) {
+    gw_flock_fetch *f = context;
+    origin *o = find_origin(f, name);
+    bool improved;
+    gw_map_row before, now;
+    gw_err err;
+    if (first > o->count) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].task >= f->tasks) return false;
+        if (first + i < o->count) continue; /* another node's file has told it */
+        bool due = f->state[rows[i].task] == COMMITTED &&
+                   gw_map_table_find(f->table, rows[i].task, &before) != GW_MAP_NOTHING;
+        if (!gw_map_table_join(f->table, &rows[i], &improved, &err)) return false;
+        if (due && gw_map_table_find(f->table, rows[i].task, &now) != GW_MAP_NOTHING &&
+            (before.attempt != now.attempt || !gw_peer_id_equal(&before.who, &now.who)))
+            move_due(f, &before.who, &now.who);
+        if (o->count == o->room) {
+            o->room = 2 * o->room + 64;
+            o->tasks = realloc(o->tasks, o->room * sizeof *o->tasks);
+            GW_ASSERT_MEMORY(o->tasks != NULL);
+        }
+        o->tasks[o->count++] = rows[i].task;
+    }
+    return true;
 }
 
 static void take_commit(void *context, const gw_map_origin *name, uint64_t count) {
@@ -388,12 +409,16 @@ bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *ta
     if (f->alone_ns != 0) return true;
     bool was_over = ask_whether_over(f);
     if (was_over && count_rows(f) < f->tasks) forget_stream(&f->rows); /* whoever has ended it has all rows */
-    if (read_rows(f) && was_over) commit_all(f);                       /* nobody will commit more */
+    bool asked = read_rows(f);
+    if (asked && was_over) commit_all(f); /* nobody will commit more */
+    if (asked || f->rowless_ns == 0) f->rowless_ns = asked ? 0 : gw_now_ns();
     for (uint32_t i = 0; i < f->source_count; i++) {
         if (!read_outputs(f, f->sources[i], err)) return false;
         due += f->sources[i]->due;
     }
     if (f->progress > 0 || due > 0) f->looks_after_end = 0;
-    if (was_over && due == 0) *over = ++f->looks_after_end >= LOOKS_AFTER_END;
+    /* A node that has all rows may be away for a while. */
+    bool waits = !asked && gw_now_ns() < f->rowless_ns + PATIENCE_NS;
+    if (was_over && due == 0 && !waits) *over = ++f->looks_after_end >= LOOKS_AFTER_END;
     return true;
 }
