@@ -71,7 +71,7 @@ Test(seeds, give_the_same_each_time) {
     cr_expect_gt(a.messages, 100);
 }
 
-/* Of fewer members than --figures has. */
+/* The figures of fewer members than --figures has. */
 Test(seeds, a_submission_is_known_to_all_at_once_and_rest_is_quiet) {
     sim_flock_figures f;
     sim_flock_measure(64, 500, 48, 1, &f);

@@ -473,7 +473,7 @@ static uint64_t over_since_ms(const gw_job_record *record) {
         if (record->ends[i].when > when) when = record->ends[i].when;
     if (when > 0) return when;
     if (record->spec == NULL)
-        return gw_wall_ns() / 1000000 - 1000 * (uint64_t)GW_JOB_RECORDS_SPEC_S; /* or longer */
+        return gw_wall_ns() / 1000000 - 1000 * (uint64_t)GW_JOB_RECORDS_SPEC_S; /* it may be longer */
     gw_job_spec spec;
     gw_err err;
     if (!gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err)) return 0;
