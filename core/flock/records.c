@@ -143,7 +143,8 @@ uint32_t gw_job_records_drop_old_specs(gw_job_records *records, uint64_t now_s, 
     for (uint32_t i = 0; i < records->count; i++) {
         entry *one = &records->entries[i];
         if (!one->over || one->record.spec == NULL) continue;
-        if (one->over_s == 0 || one->over_s > now_s) one->over_s = now_s; /* the clock may have been set back */
+        if (one->over_s == 0 || one->over_s > now_s)
+            one->over_s = now_s; /* the clock may have been set back */
         if (now_s - one->over_s >= age_s) dropped += gw_job_record_make_stub(&one->record);
     }
     return dropped;
