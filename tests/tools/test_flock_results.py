@@ -71,11 +71,9 @@ class Results(Case):
         states = lambda: sorted((job["name"], job["state"]) for job in a.jobs().values())  # noqa: E731
         before = [("other", "failed"), ("swept-1", "done"), ("swept-2", "failed"), ("swept-3", "failed")]
         self.assertEqual(states(), before)
-        a.do("drain", "--undo", a.name)  # three jobs that fail make a node doubtful
         self.assertEqual(len(a.do("retry", "--failed", "--wait", "swept", code=1).splitlines()), 2)
         with open(os.path.join(flock.folder, "good"), "w"):
             pass
-        a.do("drain", "--undo", a.name)
         # Those that were tried again are tried once more, and no others.
         self.assertEqual(len(a.do("retry", "--failed", "--wait", "swept-3").splitlines()), 2)
         self.assertEqual(states(), sorted(before + [("swept-2", "failed"), ("swept-3", "failed"), ("swept-2", "done"),

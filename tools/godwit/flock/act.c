@@ -102,20 +102,33 @@ static bool is_resting(const gw_flock_member *m, const gw_job_record_id *id) {
     return false;
 }
 
-/* A child has failed. Where those of several jobs failed soon after their start, the node may be to blame. */
+/* What a failure counts for: the job, or all jobs of its sweep, which may fail alike. */
+static gw_job_record_id blamed(const gw_flock_member *m, const gw_job_record_id *id) {
+    gw_job_record_id what = *id;
+    gw_job_spec spec;
+    if (!read_spec(m, id, &spec)) return what;
+    for (size_t i = 0; i < sizeof spec.sweep; i++)
+        if (spec.sweep[i] != 0) memcpy(what.bytes, spec.sweep, sizeof what.bytes);
+    gw_job_spec_free(&spec);
+    return what;
+}
+
+/* A child has failed. Where those of several jobs failed soon after their start, the node may be to blame; without other
+ * nodes, which could do better, it makes no difference. */
 static void note_failure(gw_flock_member *m, const gw_child_end *end) {
     uint64_t now = gw_now_ns();
-    if (end->when - end->began > SOON_S) return;
+    gw_job_record_id id = blamed(m, &end->id);
+    if (end->when - end->began > SOON_S || gw_member_live_count(m) < 2) return;
     uint32_t soon = 0, oldest = 0;
     for (uint32_t i = 0; i < GW_MEMBER_FAILURES; i++) {
         gw_member_failure *f = &m->failures[i];
-        if (f->at_ns != 0 && gw_job_record_id_equal(&f->id, &end->id)) {
+        if (f->at_ns != 0 && gw_job_record_id_equal(&f->id, &id)) {
             f->at_ns = now;
             return;
         }
         if (f->at_ns < m->failures[oldest].at_ns) oldest = i;
     }
-    m->failures[oldest] = (gw_member_failure){end->id, now};
+    m->failures[oldest] = (gw_member_failure){id, now};
     for (uint32_t i = 0; i < GW_MEMBER_FAILURES; i++)
         soon += m->failures[i].at_ns != 0 && m->failures[i].at_ns + SOON_S * GW_SECOND_NS > now;
     if (soon < GW_MEMBER_FAILURES) return;
