@@ -1025,13 +1025,6 @@ void gw_map_share_finished(gw_map_share *s, const gw_map_row *given, uint64_t no
     follow(s, now_ns);
 }
 
-void gw_map_share_give_back(gw_map_share *s, uint32_t task, uint64_t now_ns) {
-    stop_running(s, task);
-    if (s->reign_known) send_claims(s);
-    flush_soon(s, now_ns);
-    follow(s, now_ns);
-}
-
 void gw_map_share_durable(gw_map_share *s, const gw_map_origin *name, uint64_t count, uint64_t now_ns) {
     uint32_t index = get_origin(s, name);
     GW_ASSERT(index != ORIGINS && count <= s->origins[index].have);

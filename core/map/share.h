@@ -93,8 +93,6 @@ void gw_map_share_tick(gw_map_share *share, uint64_t now_ns);
 bool gw_map_share_next(gw_map_share *share, uint32_t *task, uint64_t now_ns);
 /* A task has ended for good: its row, whose peer is set here. Sinks. */
 void gw_map_share_finished(gw_map_share *share, const gw_map_row *row, uint64_t now_ns);
-/* A task was taken, and was not run: it is dealt again. Sinks. */
-void gw_map_share_give_back(gw_map_share *share, uint32_t task, uint64_t now_ns);
 /* The first `count` rows of an origin are on this peer's disk. Sinks. */
 void gw_map_share_durable(gw_map_share *share, const gw_map_origin *origin, uint64_t count, uint64_t now_ns);
 
