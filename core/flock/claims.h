@@ -42,7 +42,7 @@ typedef struct gw_claims {
     bool drained;   /* it takes no children */
     bool disk_bad;  /* its disk takes no writes */
     bool past_gate; /* it knows what the others know (exchange.h) */
-    bool doubtful;  /* children of several jobs failed here soon after their start */
+    bool doubtful;  /* jobs failed here soon after their start: it takes no more while others do */
     gw_allot_need has;
     uint32_t compute_class;
     char build[GW_CLAIMS_BUILD_TEXT];

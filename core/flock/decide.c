@@ -194,11 +194,17 @@ typedef struct work {
     build *builds;
     uint32_t **apart; /* lists of struck nodes of jobs that have one of their own */
     uint32_t job_count, node_count, claim_count, build_count, apart_count, self;
+    bool all_doubtful; /* so that a doubtful node is as good as any */
     kind kinds[KINDS]; /* those that were met last */
 } work;
 
 static bool takes_children(const gw_claims *list) {
-    return !list->drained && !list->disk_bad && !list->doubtful;
+    return !list->drained && !list->disk_bad;
+}
+
+/* Whether a node takes children beside those that run there. */
+static bool takes_more(const work *w, const gw_claims *list) {
+    return list->past_gate && (!list->doubtful || w->all_doubtful);
 }
 
 static bool has_room(const gw_allot_need *has, const gw_allot_need *need) {
@@ -209,17 +215,18 @@ static bool is_of_build(const gw_claims *list, const char *name) {
     return name == NULL || strcmp(name, list->build) == 0;
 }
 
-/* Whether a claim makes its node able or not to have its job: a job is struck there; or a member that has started again and
- * is not past its gate keeps a child that it has adopted, and takes no others. */
-static bool sets_apart(const gw_claims *list, const gw_claim *claim) {
-    return claim->state == GW_CLAIM_STRUCK || (claim->state == GW_CLAIM_RUNNING && !list->past_gate);
+/* Whether a claim makes its node able or not to have its job: a job is struck there; or a member that is doubtful, or has
+ * started again and is not past its gate, keeps a child that runs there, and takes no others. */
+static bool sets_apart(const work *w, const gw_claims *list, const gw_claim *claim) {
+    return claim->state == GW_CLAIM_STRUCK || (claim->state == GW_CLAIM_RUNNING && !takes_more(w, list));
 }
 
 /* Whether a node may have a job. That a node is of another class is left to the allotment. */
-static bool is_able(const gw_claims *list, const char *build_name, const gw_job_record_id *id) {
+static bool is_able(const work *w, const gw_claims *list, const char *build_name,
+                    const gw_job_record_id *id) {
     const gw_claim *claim = id != NULL ? gw_claims_find(list, id) : NULL;
     if (claim != NULL && claim->state == GW_CLAIM_STRUCK) return false;
-    if (!list->past_gate && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
+    if (!takes_more(w, list) && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
     return is_of_build(list, build_name);
 }
 
@@ -229,10 +236,15 @@ static bool is_fit(const gw_claims *list, const gw_job_spec *spec) {
 }
 
 static void add_nodes(work *w) {
+    w->all_doubtful = true;
+    for (uint32_t i = 0; i < w->in->member_count; i++) {
+        const gw_claims *list = w->in->members[i];
+        if (takes_children(list) && list->past_gate && !list->doubtful) w->all_doubtful = false;
+    }
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
         for (uint32_t k = 0; k < list->count; k++) {
-            entry *e = sets_apart(list, &list->list[k]) ? find(w->d, &list->list[k].job) : NULL;
+            entry *e = sets_apart(w, list, &list->list[k]) ? find(w->d, &list->list[k].job) : NULL;
             if (e != NULL) e->apart = w->d->decision;
         }
         if (!takes_children(list)) continue;
@@ -248,7 +260,7 @@ static uint32_t *list_struck(const work *w, const char *name, const gw_job_recor
     uint32_t *struck = calloc(w->node_count + 1, sizeof *struck);
     GW_ASSERT_MEMORY(struck != NULL);
     for (uint32_t n = 0; n < w->node_count; n++)
-        if (!is_able(w->lists[n], name, id)) struck[(*count)++] = n;
+        if (!is_able(w, w->lists[n], name, id)) struck[(*count)++] = n;
     return struck;
 }
 

@@ -95,12 +95,14 @@ class Together(Case):
 
     def test_jobs_that_fail_soon_make_a_node_doubtful_and_those_of_one_sweep_count_once(self):
         self.trust()
+        self.addCleanup(self.trust)
         self.a.do("drain", "n2", "n3")
         self.a.run("submit", "--wait", "--name", "wrong", "--sweep", "x=1,2,3,4,5", "--", "sh", "-c", "exit {x}")
         self.assertEqual(self.a.nodes()["n1"], "ready")
         for name in "one", "two":
             self.a.run("submit", "--wait", "--name", name, "--", "false")
         self.until("n1 is doubtful", lambda: self.b.nodes()["n1"] == "doubtful")
+        self.a.do("submit", "--wait", "--", "true")  # the others are drained
         self.trust()
         for member in self.members:
             self.until(f"{member.name} is ready", lambda: member.nodes()[member.name] == "ready")

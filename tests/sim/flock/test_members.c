@@ -231,6 +231,43 @@ Test(members, start_nothing_in_the_place_of_a_child_before_it_has_ended) {
     sim_flock_close(w);
 }
 
+/* Makes a member doubtful, or trusts it again, and lets it tell that. */
+static void doubt(sim_flock *w, uint32_t number, bool doubtful) {
+    w->members[number].claims.doubtful = doubtful;
+    w->members[number].claims.number++;
+    sim_member_decide_soon(&w->members[number]);
+    run(w, 0.1);
+}
+
+Test(members, that_are_doubtful_keep_what_they_run_and_take_more_only_where_nobody_else_does) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    sim_flock_drain(w, 1, true);
+    sim_flock_drain(w, 2, true);
+    gw_job_record_id first = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 1.5);
+    cr_expect(runs(w, 0, &first));
+    doubt(w, 0, true);
+    gw_job_record_id second = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 1.5);
+    cr_expect(runs(w, 0, &second)); /* the others are drained */
+    sim_flock_drain(w, 1, false);
+    run(w, 1.5);
+    cr_expect(runs(w, 0, &first) && runs(w, 0, &second));
+    gw_job_record_id wide = submit(w, 0, 1, 3, 1, NULL), large = submit(w, 0, 1, 1, 4, NULL);
+    run(w, 1.5);
+    cr_expect(!runs(w, 0, &wide) && runs(w, 1, &wide));
+    cr_expect_eq(sim_flock_running(w, &large), 0); /* there is room for it on neither */
+    doubt(w, 1, true);
+    run(w, 1.5);
+    cr_expect(runs(w, 0, &wide) && runs(w, 1, &wide));
+    doubt(w, 0, false);
+    run(w, 1.5);
+    cr_expect(runs(w, 0, &wide) && runs(w, 1, &wide)); /* the latter keeps it */
+    cr_expect(sim_flock_agree(w));
+    sim_flock_close(w);
+}
+
 /* Its stub is kept, and those who have dropped the specification agree with those who have not. */
 Test(members, drop_what_a_job_was_to_do_a_week_after_it_is_over) {
     sim_flock *w = open_members(3, 4);

@@ -135,9 +135,8 @@ static void note_failure(gw_flock_member *m, const gw_child_end *end) {
     memset(m->failures, 0, sizeof m->failures);
     m->doubtful_until_ns = now + DOUBTFUL_S * GW_SECOND_NS;
     gw_log(GW_WARN, "flock",
-           "children of %d jobs have failed here soon after their start: this node takes no jobs for an "
-           "hour, or until "
-           "'godwit drain --undo' names it",
+           "children of %d jobs have failed here soon after their start: while others take jobs, this node "
+           "takes none for an hour, or until 'godwit drain --undo' names it",
            GW_MEMBER_FAILURES);
 }
 

@@ -459,7 +459,10 @@ static void drain(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         return;
     }
     m->claims.drained = json_is_true(json_object_get(request, "on"));
-    if (!m->claims.drained) m->doubtful_until_ns = 0;
+    if (!m->claims.drained) {
+        m->doubtful_until_ns = 0;
+        memset(m->failures, 0, sizeof m->failures);
+    }
     m->claims.number++;
     gw_log(GW_INFO, "flock",
            m->claims.drained ? "this node is drained: it takes no jobs" : "this node takes jobs again");
