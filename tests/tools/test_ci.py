@@ -12,7 +12,8 @@ import unittest
 import uuid
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "lab"))
+sys.path[:0] = [str(HERE.parent / "lab"), str(HERE.parent.parent / "tools" / "lab")]
+import members  # noqa: E402
 import processes  # noqa: E402
 import tap  # noqa: E402
 
@@ -27,15 +28,21 @@ lint) echo "lint: clean" ;;
 esac
 """
 
-# Both halves go on for ever, as pipelines.
+# Both halves go on for ever, as pipelines, and beside each a process in a session of its own that has lost its parent.
 ENDLESS = """
 echo "$1 begins"
+(setsid bash -c 'touch "apart-$1"; sleep 1000 & wait' bash "$1" &)
+while [ ! -e "apart-$1" ]; do sleep 0.1; done
 touch "began-$1"
 sleep 1000 | cat
 """
 STUBBORN = f"""
 if [ "$1" = test ]; then trap '' TERM; fi
 {ENDLESS}"""
+# It passes, and leaves a process.
+UNTIDY = f"""
+if [ "$1" = test ]; then setsid sleep 1000 >/dev/null 2>&1 & fi
+{GOOD}"""
 
 
 def heed():
@@ -50,6 +57,8 @@ class Run(unittest.TestCase):
         self.tree = pathlib.Path(folder) / "tree"
         (self.tree / ".ci").mkdir(parents=True)
         shutil.copy(SOURCE / ".ci" / "run", self.tree / ".ci" / "run")
+        for room in ("tests", "tools"):
+            (self.tree / room).symlink_to(SOURCE / room)
         self.logs = pathlib.Path(folder) / "logs"
         self.logs.mkdir()
         self.mark = f"GODWIT_TEST_MARK={uuid.uuid4()}"
@@ -85,11 +94,18 @@ class Run(unittest.TestCase):
     def under_way(self, script=ENDLESS):
         """A run of which both halves have begun."""
         self.builds(script)
-        for began in self.tree.glob("began-*"):
-            began.unlink()
+        for name in (*self.tree.glob("began-*"), *self.tree.glob("apart-*")):
+            name.unlink()
         process = self.start()
         self.wait_until(lambda: all((self.tree / f"began-{what}").exists() for what in ("test", "lint")))
         return process
+
+    def script_of(self, process):
+        """The number of the process of a run that is its script: the first one is who ends all."""
+        parents = members.processes()
+        [script] = [pid for pid, command in processes.marked(self.mark).items()
+                    if command.endswith(".ci/run inside ") and parents[pid] == process.pid]
+        return script
 
     def test_its_last_line_is_the_counts(self):
         self.builds(GOOD)
@@ -117,6 +133,17 @@ class Run(unittest.TestCase):
     def test_what_heeds_no_signal_is_killed(self):
         self.end(self.under_way(STUBBORN), signal.SIGTERM)
 
+    def test_what_the_tests_leave_behind_is_ended(self):
+        self.builds(UNTIDY)
+        self.assertEqual(self.outcome()[0], 0)
+        self.assertEqual(processes.marked(self.mark), {})
+
+    def test_it_ends_when_who_ends_all_is_killed(self):
+        process = self.under_way()
+        script = self.script_of(process)
+        process.kill()
+        self.wait_until(lambda: script not in members.processes())
+
     def test_a_second_one_is_refused(self):
         first = self.under_way()
         code, said = self.outcome()
@@ -129,6 +156,9 @@ class Run(unittest.TestCase):
 
     def test_none_begins_beside_the_tests_of_one_that_was_killed(self):
         first = self.under_way()
+        script = self.script_of(first)
+        first.send_signal(signal.SIGSTOP)  # else it would end what the script leaves
+        os.kill(script, signal.SIGKILL)
         first.kill()
         first.wait(PATIENCE_S)
         self.assertEqual(self.outcome()[0], 1)
