@@ -17,7 +17,9 @@ typedef struct entry {
     bool over;                   /* it is remembered only for its child, which has not ended yet */
     uint32_t index;              /* among the jobs that may be placed; NONE: it is none of them */
     uint64_t seen;               /* the decision that met it last */
-    uint64_t apart; /* the last decision in which a node is able or not because of a claim on this job */
+    uint64_t since_ns; /* since when it is known here; 0: since before this member was past its gate */
+    uint64_t running;  /* the last decision in which a live member said that it runs it */
+    uint64_t apart;    /* the last decision in which a node is able or not because of a claim on this job */
     uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
     gw_job_spec spec;
 } entry;
@@ -25,6 +27,7 @@ typedef struct entry {
 struct gw_decider {
     gw_peer_id self;
     uint64_t decision;
+    bool was_past_gate;
     entry **table; /* open addressing; a power of two */
     uint32_t count, room;
     entry **by_record; /* the entry of the record at each index when it was met last, or NULL */
@@ -88,7 +91,9 @@ static void read_spec(entry *e) {
     e->readable = gw_job_spec_read(e->record->spec, e->record->spec_bytes, &e->spec, &err);
 }
 
-static void enter(gw_decider *d, entry *e, const gw_job_record *record, bool over) {
+static void enter(gw_decider *d, const gw_decide_input *in, entry *e, const gw_job_record *record,
+                  bool over) {
+    if (e->seen == 0 && d->was_past_gate) e->since_ns = in->now_ns;
     if (e->seen != d->decision) d->met[d->met_count++] = e;
     e->seen = d->decision;
     e->record = record;
@@ -125,12 +130,13 @@ static void meet(gw_decider *d, const gw_decide_input *in) {
         entry *e = d->by_record[i]; /* where no record was forgotten, it has the index that it had */
         if (e == NULL || !gw_job_record_id_equal(&e->id, &record->id)) e = find_or_add(d, &record->id);
         d->by_record[i] = e;
-        enter(d, e, record, false);
+        enter(d, in, e, record, false);
     }
     for (uint32_t i = 0; i < in->child_count; i++) {
         const gw_job_record *record = gw_job_records_find(in->records, &in->children[i].job);
-        if (record != NULL) enter(d, find_or_add(d, &record->id), record, gw_job_record_is_over(record));
+        if (record != NULL) enter(d, in, find_or_add(d, &record->id), record, gw_job_record_is_over(record));
     }
+    d->was_past_gate = in->past_gate;
 }
 
 /* Whether a job may be placed now; if not, its view says why. */
@@ -154,15 +160,6 @@ static bool may_follow(entry *e, const gw_job_records *records) {
 
 static bool is_held(const gw_job_record *record, const gw_job_spec *spec) {
     return record->knob.n != 0 ? record->knob.hold : spec->hold;
-}
-
-static bool may_be_placed(entry *e, const gw_job_records *records) {
-    if (!e->readable) return false;
-    if (is_held(e->record, &e->spec)) {
-        e->view.reason = GW_WAIT_HELD;
-        return false;
-    }
-    return may_follow(e, records);
 }
 
 /* The allotment's input. */
@@ -195,8 +192,31 @@ typedef struct work {
     uint32_t **apart; /* lists of struck nodes of jobs that have one of their own */
     uint32_t job_count, node_count, claim_count, build_count, apart_count, self;
     bool all_doubtful; /* so that a doubtful node is as good as any */
+    bool lesser;       /* this is the lesser side of a flock of which members are away */
+    uint64_t back_ns;  /* when the first job is free again that they may run; UINT64_MAX: none is */
     kind kinds[KINDS]; /* those that were met last */
 } work;
+
+/* Whether a command may run where members are away, so that it is not to be started here. */
+static bool is_away(work *w, entry *e) {
+    const gw_decide_input *in = w->in;
+    if (!w->lesser || e->spec.kind != GW_JOB_COMMAND || e->running == w->d->decision) return false;
+    uint64_t until_ns = gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns);
+    if (until_ns == 0) return false;
+    e->view.reason = GW_WAIT_AWAY;
+    e->view.until_ns = until_ns;
+    if (until_ns < w->back_ns) w->back_ns = until_ns;
+    return true;
+}
+
+static bool may_be_placed(work *w, entry *e) {
+    if (!e->readable) return false;
+    if (is_held(e->record, &e->spec)) {
+        e->view.reason = GW_WAIT_HELD;
+        return false;
+    }
+    return may_follow(e, w->in->records) && !is_away(w, e);
+}
 
 static bool takes_children(const gw_claims *list) {
     return !list->drained && !list->disk_bad;
@@ -244,8 +264,11 @@ static void add_nodes(work *w) {
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
         for (uint32_t k = 0; k < list->count; k++) {
-            entry *e = sets_apart(w, list, &list->list[k]) ? find(w->d, &list->list[k].job) : NULL;
-            if (e != NULL) e->apart = w->d->decision;
+            bool runs = w->lesser && list->list[k].state == GW_CLAIM_RUNNING;
+            bool apart = sets_apart(w, list, &list->list[k]);
+            entry *e = runs || apart ? find(w->d, &list->list[k].job) : NULL;
+            if (e != NULL && runs) e->running = w->d->decision;
+            if (e != NULL && apart) e->apart = w->d->decision;
         }
         if (!takes_children(list)) continue;
         if (gw_peer_id_equal(&list->member, &w->d->self)) w->self = w->node_count;
@@ -362,6 +385,8 @@ static work *open_work(gw_decider *d, const gw_decide_input *in) {
     w->d = d;
     w->in = in;
     w->self = NONE;
+    w->lesser = in->sides != NULL && gw_sides_is_lesser(in->sides, in->members, in->member_count, in->now_ns);
+    w->back_ns = UINT64_MAX;
     w->nodes = calloc(in->member_count + 1, sizeof *w->nodes);
     w->lists = calloc(in->member_count + 1, sizeof(const gw_claims *));
     w->jobs = calloc(d->met_count + 1, sizeof *w->jobs);
@@ -370,7 +395,7 @@ static work *open_work(gw_decider *d, const gw_decide_input *in) {
     GW_ASSERT_MEMORY(w->nodes && w->lists && w->jobs && w->entries && w->apart);
     add_nodes(w);
     for (uint32_t i = 0; i < d->met_count; i++)
-        if (!d->met[i]->over && may_be_placed(d->met[i], in->records)) add_job(w, d->met[i]);
+        if (!d->met[i]->over && may_be_placed(w, d->met[i])) add_job(w, d->met[i]);
     add_claims(w);
     return w;
 }
@@ -508,7 +533,7 @@ uint64_t gw_decide(gw_decider *d, const gw_decide_input *in, gw_claims *claims, 
                             .claims = w->claims,
                             .claim_count = w->claim_count};
     gw_allotment allotment = gw_allot(&input);
-    outcome o = {.d = d, .in = in, .claims = claims, .again_ns = UINT64_MAX, .act = act, .context = context};
+    outcome o = {.d = d, .in = in, .claims = claims, .again_ns = w->back_ns, .act = act, .context = context};
     follow(&o, w, &allotment);
     if (o.changed) claims->number++;
     gw_allotment_free(&allotment);

@@ -6,6 +6,9 @@
  * GW_DECIDE_CLAIM_NS, if the allotment still says so: two members that know different things learn of each other
  * before they do one job's work twice. A child whose job is over, held, or given to others is asked to end at once, and
  * no other one starts in its place before it has ended.
+ * A command that may run where members are away is not started on the lesser side of the flock before they are away for
+ * `takeover_ns` (sides.h): its effects would happen twice. One that runs on this side goes on. Jobs of steps, whose result is
+ * the same however often they run, and maps, of which one row of each task counts, are not held back.
  * While the member is not past its gate (exchange.h), it starts and stops nothing.
  *
  * Before the first child of a job starts anywhere, its record says so (`started`), and that is durable: the caller is
@@ -17,6 +20,7 @@
 
 #include "core/flock/claims.h"
 #include "core/flock/records.h"
+#include "core/flock/sides.h"
 #include "core/flock/spec.h"
 
 #define GW_DECIDE_CLAIM_NS UINT64_C(2000000000)
@@ -51,7 +55,9 @@ typedef struct gw_decide_input {
     const gw_decide_child *children;
     uint32_t child_count;
     bool past_gate;
-    uint64_t heard; /* all live members know this member's claims up to this number */
+    uint64_t heard;        /* all live members know this member's claims up to this number */
+    const gw_sides *sides; /* NULL: nobody is away */
+    uint64_t takeover_ns;  /* GW_SIDES_TAKEOVER_NS, or what the user says */
 } gw_decide_input;
 
 typedef enum gw_wait_reason {
@@ -62,12 +68,14 @@ typedef enum gw_wait_reason {
     GW_WAIT_LATER,   /* its specification is of a later version, or not known here yet */
     GW_WAIT_NO_NODE, /* no live node may have it: of another build or class, too small, drained, or struck */
     GW_WAIT_ROOM,    /* nodes that may have it are taken by jobs before it */
+    GW_WAIT_AWAY,    /* it may run on members that are away */
 } gw_wait_reason;
 
 typedef struct gw_job_view {
     const gw_job_spec *spec; /* NULL: not known */
     gw_wait_reason reason;
     gw_job_record_id after; /* AFTER, BROKEN: which */
+    uint64_t until_ns;      /* AWAY: it starts here then, if they do not come back */
     uint32_t placed;        /* nodes that the allotment gives it */
     uint32_t able;          /* live nodes that may have it */
 } gw_job_view;

@@ -304,8 +304,24 @@ class Lives(Case):
         other.wait(job)
         self.assertEqual(self.lines(flock.folder, "lives"), ["0"])
 
+    def test_a_command_waits_where_most_nodes_or_of_two_that_of_the_lower_id_are_away(self):
+        flock = self.flock(2, ["--takeover", "5s"])
+        ids = {node["name"]: node["id"] for node in json.loads(flock[0].do("nodes", "--json"))["nodes"]}
+        low, high = sorted(flock, key=lambda member: ids[member.name])
+        high.do("drain", high.name)
+        job = self.counted(flock)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        high.do("drain", "--undo", high.name)
+        low.lose_power()
+        self.until("it waits", lambda: high.job(job).get("reason") == "away")
+        self.assertIn(high.job(job)["starts_in_s"], range(1, 6))
+        self.assertRegex(high.do("queue"), r"count +waiting .* starts in \d s, if nodes stay away")
+        self.let_go(flock)
+        high.wait(job)
+        self.assertEqual(self.lines(flock.folder, "lives"), ["0", "0"])
+
     def test_a_command_whose_node_dies_starts_anew_on_another(self):
-        flock = self.flock(2)
+        flock = self.flock(3)
         job = self.counted(flock)
         first = self.runs_on(flock, job)
         self.until("it lives", lambda: self.lines(flock.folder, "lives"))

@@ -74,7 +74,7 @@ class Files(Case):
                                           "pack/__init__.py", "pack/inner.py", "pack/sibling.py"])
 
     def test_files_stay_on_two_nodes(self):
-        flock = self.flock(4)
+        flock = self.flock(4, ["--takeover", "0"])  # two that are left run commands, whoever they are
         project = self.project(flock)
         job = flock[0].submit("--hold", "--files", "data", "--", "cat", "data/table.txt", cwd=project)
         self.away(project)

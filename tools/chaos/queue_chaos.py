@@ -33,7 +33,7 @@ from members import Members, until  # noqa: E402
 PATIENCE_S = 300
 OVER = {"done", "failed", "cancelled", "stopped"}
 TURN_S = 0.05
-OPTIONS = ["--cores", "6", "--grace", "5s", "--gate", "20s"]
+OPTIONS = ["--cores", "6", "--grace", "5s", "--gate", "20s", "--takeover", "10s"]
 
 
 class Run:

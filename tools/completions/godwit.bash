@@ -584,7 +584,7 @@ _godwit_table() {
         kinds[-o]='file'
         ;;
     up)
-        offered+=' --advertise= --as-root --child-ports= --cores= --drained --dir= -d --flock= --gate= --gpus= --grace= --http= --join= --key= --listen= --memory= --name= --help --usage'
+        offered+=' --advertise= --as-root --child-ports= --cores= --drained --dir= -d --flock= --gate= --gpus= --grace= --http= --join= --key= --listen= --memory= --name= --takeover= --help --usage'
         kinds[--advertise]='any'
         kinds[--child-ports]='any'
         kinds[--cores]='any'
@@ -597,6 +597,7 @@ _godwit_table() {
         kinds[--listen]='any'
         kinds[--memory]='any'
         kinds[--name]='any'
+        kinds[--takeover]='any'
         kinds[--dir]='dir'
         kinds[-d]='dir'
         kinds[--key]='file'

@@ -660,6 +660,7 @@ complete -c godwit -n '__godwit_is up' -l key -r -F -d 'The flock\'s key, made b
 complete -c godwit -n '__godwit_is up' -l listen -x -d 'The address that this member listens on (127.0.0.1:7127; with --key all, port 7127)'
 complete -c godwit -n '__godwit_is up' -l memory -x -d 'How much memory jobs may have here (all)'
 complete -c godwit -n '__godwit_is up' -l name -x -d 'What this node is called (the host\'s name)'
+complete -c godwit -n '__godwit_is up' -l takeover -x -d 'How long commands wait that may run on nodes that are away, where these are the larger side (10m)'
 complete -c godwit -n '__godwit_is up' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is up' -l usage -d 'Print a short usage message, and exit'
 

@@ -7,15 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum { NOTHING, GATE, UNLIKE, IDLE, GREEDY } broken;
+static enum { NOTHING, GATE, UNLIKE, IDLE, GREEDY, EQUAL } broken;
 
 bool __real_gw_exchange_is_past_gate(const gw_exchange *exchange);
 bool __wrap_gw_exchange_is_past_gate(const gw_exchange *exchange);
+bool __real_gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
+                               uint64_t now_ns);
+bool __wrap_gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
+                               uint64_t now_ns);
 gw_allotment __real_gw_allot(const gw_allot_input *input);
 gw_allotment __wrap_gw_allot(const gw_allot_input *input);
 
 bool __wrap_gw_exchange_is_past_gate(const gw_exchange *exchange) {
     return broken == GATE || __real_gw_exchange_is_past_gate(exchange);
+}
+
+bool __wrap_gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
+                               uint64_t now_ns) {
+    return broken != EQUAL && __real_gw_sides_is_lesser(sides, lists, count, now_ns);
 }
 
 gw_allotment __wrap_gw_allot(const gw_allot_input *input) {
@@ -64,4 +73,9 @@ Test(canaries, a_node_that_nobody_uses) {
 Test(canaries, members_that_heed_no_least) {
     broken = GREEDY;
     cr_expect(is_found("least:", ~(1u << SIM_POWER)));
+}
+
+Test(canaries, members_that_take_each_side_for_the_larger_one) {
+    broken = EQUAL;
+    cr_expect(is_found("apart:", ~(1u << SIM_PART)));
 }

@@ -10,7 +10,8 @@ static sim_flock *open_members_of(uint32_t count, uint32_t cores, uint64_t leave
                                .message_most_ns = SIM_FLOCK_MS,
                                .leave_least_ns = leave_ns,
                                .leave_most_ns = leave_ns,
-                               .gate_ns = GW_EXCHANGE_GATE_NS};
+                               .gate_ns = GW_EXCHANGE_GATE_NS,
+                               .takeover_ns = GW_SIDES_TAKEOVER_NS};
     sim_flock *w = sim_flock_open(&config);
     sim_flock_introduce(w);
     for (uint32_t i = 0; i < count; i++) {
@@ -175,6 +176,81 @@ Test(members, part_and_meet_again) {
     cr_expect_eq(running, 16); /* each core has a job */
     cr_expect_eq(sim_flock_running(w, &ids[0]), 0);
     sim_flock_close(w);
+}
+
+/* Each way between two sides. */
+static void part(sim_flock *w, uint32_t first, bool cut) {
+    for (uint32_t a = 0; a < first; a++)
+        for (uint32_t b = first; b < w->count; b++) sim_flock_cut(w, a, b, cut);
+}
+
+static uint32_t runs_among(const sim_flock *w, uint32_t first, uint32_t after, const gw_job_record_id *id) {
+    uint32_t count = 0;
+    for (uint32_t i = first; i < after; i++) count += runs(w, i, id);
+    return count;
+}
+
+/* Commands run on one side, waiting ones among them; jobs of steps and new commands on both. */
+Test(members, on_the_lesser_side_leave_commands_to_the_other_one) {
+    sim_flock *w = open_members(4, 1);
+    run(w, 1.5);
+    gw_job_record_id commands[8], later;
+    for (uint32_t i = 0; i < 8; i++) commands[i] = submit(w, i % 4, 1, 1, 1, NULL);
+    run(w, 1);
+    gw_job_record_id steps = submit(w, 0, 1, 2, 1, NULL);
+    run(w, 1);
+    uint32_t ran[8];
+    for (uint32_t i = 0; i < 8; i++) ran[i] = runs_among(w, 2, 4, &commands[i]);
+    part(w, 2, true);
+    run(w, 1);
+    later = submit(w, 3, 1, 1, 1, NULL);
+    for (uint32_t at = 0; at < 590; at++) {
+        run(w, 1);
+        for (uint32_t i = 0; i < 8; i++) {
+            cr_assert(ran[i] || runs_among(w, 2, 4, &commands[i]) == 0, "command %u at %u s", i, at);
+            if (at % 50 != 49) continue; /* those that run end now and then */
+            for (uint32_t k = 0; k < 4; k++)
+                if (runs(w, k, &commands[i])) sim_flock_done(w, k, &commands[i]);
+        }
+    }
+    cr_expect_eq(runs_among(w, 2, 4, &steps), 1);
+    cr_expect_eq(runs_among(w, 2, 4, &later), 1);
+    for (uint32_t i = 0; i < 8; i++)
+        cr_expect(gw_job_record_is_over(gw_job_records_find(w->members[0].records, &commands[i])));
+    sim_flock_close(w);
+}
+
+/* With two, nobody can tell whether the other one is dead: the one of the lower id goes on, the other after a while. */
+Test(members, of_a_pair_take_over_at_once_or_after_takeover) {
+    for (uint32_t dead = 0; dead < 2; dead++) {
+        uint32_t left = 1 - dead;
+        sim_flock *w = open_members(2, 1);
+        run(w, 1.5);
+        sim_flock_drain(w, left, true);
+        run(w, 0.1);
+        gw_job_record_id id = submit(w, 0, 1, 1, 1, NULL);
+        run(w, 0.5);
+        cr_expect(runs(w, dead, &id));
+        sim_flock_drain(w, left, false);
+        run(w, 0.1);
+        end_machine(w, dead);
+        run(w, 3);
+        cr_expect_eq(runs(w, left, &id), dead == 1);
+        gw_job_view view = gw_decider_view(w->members[left].decider, &id);
+        cr_expect_eq(view.reason, dead == 1 ? GW_WAIT_NOT : GW_WAIT_AWAY);
+        gw_job_record_id fresh = submit(w, left, 1, 1, 1, NULL);
+        run(w, 2.5);
+        cr_expect_eq(runs(w, left, &fresh), dead == 0);
+        if (dead == 0) {
+            cr_expect_leq(view.until_ns, sim_flock_now(w) + GW_SIDES_TAKEOVER_NS);
+            sim_flock_done(w, left, &fresh);
+            run(w, 590);
+            cr_expect_not(runs(w, left, &id));
+            run(w, 10);
+            cr_expect(runs(w, left, &id));
+        }
+        sim_flock_close(w);
+    }
 }
 
 Test(members, hold_release_and_order_jobs) {

@@ -361,7 +361,9 @@ static void decide(void *context) {
                           .members = lists,
                           .children = children,
                           .child_count = child_count,
-                          .past_gate = m->claims.past_gate};
+                          .past_gate = m->claims.past_gate,
+                          .sides = m->sides,
+                          .takeover_ns = m->options->takeover_ns};
     in.member_count = live_claims(m, lists, live, &live_count);
     for (uint32_t i = 0; i < child_count; i++) {
         const gw_child *child = gw_children_at(m->children, i);

@@ -89,6 +89,7 @@ typedef struct gw_member_known {
     gw_peer_id id;
     gw_addr addr;
     uint64_t seen_s; /* since 1970, by this machine's clock */
+    bool left;       /* in order: it is asked as others are, and counts in no majority */
 } gw_member_known;
 
 /* A job that is not started again at once, as its child has just ended here. */
@@ -144,6 +145,7 @@ typedef struct gw_flock_member {
     gw_timer gossip_timer, exchange_timer;
     gw_seeds *seeds;
     gw_exchange *exchange;
+    gw_sides *sides;
     gw_member_known known[GW_MEMBER_KNOWN];
     uint32_t known_count;
     bool known_changed;

@@ -15,6 +15,7 @@
 enum { KNOWN_NAME_BYTES = 256 << 10, DAY_S = 86400 };
 
 #define KNOWN_NAME    "members"
+#define LEFT          "left"
 #define WAIT_SEEDS_NS (10 * GW_SECOND_NS)
 
 static void set_timer(gw_flock_member *m, gw_timer *timer, uint64_t at_ns, gw_loop_call *call) {
@@ -49,16 +50,34 @@ static void datagram_received(void *context, const gw_addr *from, uint8_t *bytes
     set_timer(m, &m->gossip_timer, gw_gossip_next_deadline(m->gossip), gossip_due);
 }
 
+static gw_member_known *find_known(gw_flock_member *m, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < m->known_count; i++)
+        if (gw_peer_id_equal(&m->known[i].id, id)) return &m->known[i];
+    return NULL;
+}
+
 static void note_known(gw_flock_member *m, const gw_peer_id *id, const gw_addr *addr) {
     uint64_t now_s = gw_wall_ns() / GW_SECOND_NS;
-    uint32_t at = 0;
-    while (at < m->known_count && !gw_peer_id_equal(&m->known[at].id, id)) at++;
-    if (at == GW_MEMBER_KNOWN) return;
-    bool is_new = at == m->known_count || !gw_addr_equal(&m->known[at].addr, addr) ||
-                  now_s > m->known[at].seen_s + DAY_S / 24;
-    if (at == m->known_count) m->known_count++;
-    m->known[at] = (gw_member_known){*id, *addr, now_s};
-    m->known_changed |= is_new;
+    gw_member_known *known = find_known(m, id);
+    if (known == NULL && m->known_count == GW_MEMBER_KNOWN) return;
+    m->known_changed |= known == NULL || known->left || !gw_addr_equal(&known->addr, addr) ||
+                        now_s > known->seen_s + DAY_S / 24;
+    if (known == NULL) known = &m->known[m->known_count++];
+    *known = (gw_member_known){.id = *id, .addr = *addr, .seen_s = now_s};
+}
+
+/* A member that was live until now is not any more. */
+static void note_away(gw_flock_member *m, const gw_peer_id *id, bool left) {
+    gw_member_known *known = find_known(m, id);
+    if (known != NULL) {
+        known->seen_s = gw_wall_ns() / GW_SECOND_NS;
+        known->left = left;
+        m->known_changed = true;
+    }
+    if (left)
+        gw_sides_left(m->sides, id);
+    else
+        gw_sides_lost(m->sides, id, gw_exchange_claims_of(m->exchange, id), gw_now_ns());
 }
 
 static void want_link(gw_flock_member *m, const gw_gossip_member *other) {
@@ -67,11 +86,13 @@ static void want_link(gw_flock_member *m, const gw_gossip_member *other) {
     if (!gw_links_want(m->links, &other->id, other->addr, other->addr_count, &err))
         gw_log(GW_WARN, "flock", "link: %s", err.text);
     note_known(m, &other->id, &other->addr[0]);
+    gw_sides_live(m->sides, &other->id);
 }
 
-static void lost(gw_flock_member *m, const gw_peer_id *id, const char *how) {
+static void lost(gw_flock_member *m, const gw_peer_id *id, bool left) {
     char name[GW_CLAIMS_NAME_TEXT];
-    gw_log(GW_INFO, "flock", "%s %s", gw_member_name(m, id, name), how);
+    gw_log(GW_INFO, "flock", "%s %s", gw_member_name(m, id, name), left ? "has left" : "is gone");
+    note_away(m, id, left);
     gw_links_unwant(m->links, id);
     gw_exchange_down(m->exchange, id);
     gw_exchange_gone(m->exchange, id);
@@ -93,10 +114,10 @@ static void gossip_event(void *context, const gw_gossip_event *event) {
         gw_member_decide_soon(m);
         break;
     case GW_GOSSIP_DEAD:
-        if (!self) lost(m, &other->id, "is gone");
+        if (!self) lost(m, &other->id, false);
         break;
     case GW_GOSSIP_LEFT:
-        if (!self) lost(m, &other->id, "has left");
+        if (!self) lost(m, &other->id, true);
         break;
     case GW_GOSSIP_CLONED:
         if (!self) break;
@@ -259,19 +280,21 @@ static bool known_path(const gw_flock_member *m, char path[GW_PATH_BYTES], gw_er
     return gw_durable_path(path, err, "%s/%s", m->directory.path, KNOWN_NAME);
 }
 
-/* Reads the lines "ID SECONDS HOST:PORT"; others are left out. */
+/* Reads the lines "ID SECONDS HOST:PORT", and "left" behind those of members that have left; others are left out. */
 static void read_known(gw_flock_member *m) {
-    char path[GW_PATH_BYTES], line[200], id[GW_ID_TEXT], addr[GW_ADDR_TEXT];
+    char path[GW_PATH_BYTES], line[200], id[GW_ID_TEXT], addr[GW_ADDR_TEXT], word[8];
     gw_err err;
     uint64_t now_s = gw_wall_ns() / GW_SECOND_NS;
     FILE *file = known_path(m, path, &err) ? fopen(path, "re") : NULL;
     while (file != NULL && m->known_count < GW_MEMBER_KNOWN && fgets(line, sizeof line, file) != NULL) {
         gw_member_known *one = &m->known[m->known_count];
         unsigned long long seen;
-        if (sscanf(line, "%32s %llu %63s", id, &seen, addr) != 3 || strlen(id) != GW_ID_TEXT - 1 ||
-            !gw_address_literal(addr, &one->addr) || seen + DAY_S < now_s)
+        int words = sscanf(line, "%32s %llu %63s %7s", id, &seen, addr, word);
+        if (words < 3 || strlen(id) != GW_ID_TEXT - 1 || !gw_address_literal(addr, &one->addr) ||
+            seen + DAY_S < now_s)
             continue;
         one->seen_s = seen;
+        one->left = words == 4 && strcmp(word, LEFT) == 0;
         for (size_t i = 0; i < sizeof one->id.bytes; i++) sscanf(id + 2 * i, "%2hhx", &one->id.bytes[i]);
         m->known_count++;
     }
@@ -286,8 +309,8 @@ void gw_member_write_known(gw_flock_member *m) {
     GW_ASSERT_MEMORY(out != NULL);
     for (uint32_t i = 0; i < m->known_count; i++) {
         gw_hex(m->known[i].id.bytes, sizeof m->known[i].id.bytes, id);
-        fprintf(out, "%s %llu %s\n", id, (unsigned long long)m->known[i].seen_s,
-                gw_addr_text(&m->known[i].addr, addr));
+        fprintf(out, "%s %llu %s%s\n", id, (unsigned long long)m->known[i].seen_s,
+                gw_addr_text(&m->known[i].addr, addr), m->known[i].left ? " " LEFT : "");
     }
     GW_ASSERT_MEMORY(fclose(out) == 0);
     if (known_path(m, path, &err)) {
@@ -352,12 +375,20 @@ static bool open_gossip(gw_flock_member *m, gw_err *err) {
 static void open_exchange(gw_flock_member *m) {
     gw_peer_id *known = calloc(m->known_count + 1, sizeof *known);
     GW_ASSERT_MEMORY(known != NULL);
-    for (uint32_t i = 0; i < m->known_count; i++) known[i] = m->known[i].id;
+    uint32_t count = 0;
+    uint64_t now_s = gw_wall_ns() / GW_SECOND_NS;
+    for (uint32_t i = 0; i < m->known_count; i++) {
+        const gw_member_known *one = &m->known[i];
+        if (one->left) continue;
+        known[count++] = one->id;
+        gw_sides_known(m->sides, &one->id, now_s > one->seen_s ? (now_s - one->seen_s) * GW_SECOND_NS : 0,
+                       gw_now_ns());
+    }
     gw_exchange_config config = {
         .self = m->identity.id,
         .records = m->records,
         .known = known,
-        .known_count = m->known_count,
+        .known_count = count,
         .expects_others = m->options->seed_count > 0,
         .gate_ns = m->options->gate_ns,
         .rng_seed = m->identity.incarnation.nonce + 1,
@@ -375,6 +406,7 @@ bool gw_member_meet_open(gw_flock_member *m, gw_err *err) {
     m->udp = gw_udp_open(m->loop, m->udp_fd, datagram_received, m, err);
     m->udp_fd = -1;
     if (m->udp == NULL || (m->links = gw_links_open(m->loop, &m->local, &links, err)) == NULL) return false;
+    m->sides = gw_sides_open(&m->identity.id);
     if (!open_gossip(m, err)) return false;
     open_exchange(m);
     m->listener = gw_listener_open(m->loop, &m->local, m->tcp_fd, &events, err);
@@ -395,6 +427,7 @@ void gw_member_meet_close(gw_flock_member *m) {
     gw_links_close(m->links);
     gw_udp_close(m->udp);
     gw_exchange_close(m->exchange);
+    gw_sides_close(m->sides);
     gw_gossip_destroy(m->gossip);
     gw_packets_close(m->packets);
     if (m->known_changed) gw_member_write_known(m);

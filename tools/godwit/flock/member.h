@@ -47,7 +47,7 @@ typedef struct gw_member_options {
     uint32_t seed_count;
     gw_allot_need has;            /* what children may use; 0 cores or memory: what is here */
     uint16_t port_low, port_high; /* that children may listen on; 0: any */
-    uint64_t gate_ns;
+    uint64_t gate_ns, takeover_ns;
     uint32_t grace_s; /* that children have to end */
     bool drained;
 } gw_member_options;

@@ -9,7 +9,7 @@
 
 enum { ID_BYTES = 16 };
 
-static const char *const reasons[] = {"", "held", "after", "broken", "unknown", "no node", "room"};
+static const char *const reasons[] = {"", "held", "after", "broken", "unknown", "no node", "room", "away"};
 
 static const char *claim_word(gw_claim_state state) {
     static const char *const words[] = {"", "claimed", "running", "leaving", "struck"};
@@ -134,6 +134,10 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
         gw_hex(view.after.bytes, ID_BYTES, text);
         gw_json_text(job, "reason_job", text);
     }
+    if (!over && view.reason == GW_WAIT_AWAY) {
+        uint64_t now = gw_now_ns();
+        gw_json_count(job, "starts_in_s", view.until_ns > now ? (view.until_ns - now) / GW_SECOND_NS + 1 : 0);
+    }
     gw_relay_progress progress = gw_relay_progress_of(m->relay, &record->id);
     if (progress.tasks > 0) {
         gw_json_count(job, "tasks", progress.tasks);
@@ -237,7 +241,8 @@ static json_t *shown_job(const json_t *job) {
                 {"broken", "a job that it comes after was not done"},
                 {"unknown", "it is of another build"},
                 {"no node", "no node may have it"},
-                {"room", "it waits for nodes"}};
+                {"room", "it waits for nodes"},
+                {"away", "it may run on nodes that are away"}};
     json_t *shown = json_object(), *names = json_array();
     const json_t *node;
     size_t i;

@@ -46,7 +46,7 @@ void sim_judge_submitted(sim_judge *j, const gw_job_record_id *id, const gw_job_
     GW_ASSERT(j->job_count < SIM_FLOCK_JOBS);
     sim_judged_job *job = &j->jobs[j->job_count++];
     *job = (sim_judged_job){.id = *id, .spec = *spec};
-    for (uint32_t i = 0; i < SIM_FLOCK_MEMBERS; i++) job->over_ns[i] = SIM_FLOCK_NEVER;
+    for (uint32_t i = 0; i < SIM_FLOCK_MEMBERS; i++) job->over_ns[i] = job->known_ns[i] = SIM_FLOCK_NEVER;
 }
 
 void sim_judge_disturbed(sim_judge *j) {
@@ -55,7 +55,8 @@ void sim_judge_disturbed(sim_judge *j) {
 }
 
 void sim_judge_forgets(sim_judge *j, uint32_t number) {
-    for (uint32_t i = 0; i < j->job_count; i++) j->jobs[i].over_ns[number] = SIM_FLOCK_NEVER;
+    for (uint32_t i = 0; i < j->job_count; i++)
+        j->jobs[i].over_ns[number] = j->jobs[i].known_ns[number] = SIM_FLOCK_NEVER;
 }
 
 /* over, room */
@@ -107,6 +108,42 @@ static void judge_room(sim_judge *j, const sim_member *m) {
                        (unsigned long long)gpus, has->cores, has->memory_mib, has->gpus);
 }
 
+/* apart */
+
+/* Whether a member is on the lesser side, as far as it has lost others itself and nobody is drained. */
+static bool is_lesser(const sim_judge *j, const sim_member *m) {
+    uint32_t live = 1, away = 0, lowest = m->number;
+    bool is_lower = false;
+    for (uint32_t i = 0; i < j->world->count; i++) {
+        if (j->world->members[i].claims.drained) return false;
+        if (!sim_flock_link(j->world, m->number, i)->sees) continue;
+        live++;
+        if (i < lowest) lowest = i;
+    }
+    for (uint32_t i = 0; i < j->world->count; i++) {
+        const sim_link *link = sim_flock_link(j->world, m->number, i);
+        if (link->sees || link->lost_ns == 0 || link->lost_ns + GW_SIDES_SEEN_NS <= sim_flock_now(j->world))
+            continue;
+        away++;
+        is_lower |= i < lowest;
+    }
+    return away > live || (away == live && is_lower);
+}
+
+static void judge_apart(sim_judge *j, const sim_member *m, const sim_judged_job *job) {
+    uint64_t known_ns = job->known_ns[m->number], now = sim_flock_now(j->world);
+    char id[5];
+    if (job->spec.kind != GW_JOB_COMMAND || known_ns == SIM_FLOCK_NEVER || !is_lesser(j, m)) return;
+    for (uint32_t i = 0; i < j->world->count; i++) {
+        const sim_link *link = sim_flock_link(j->world, m->number, i);
+        if (link->sees || link->lost_ns < known_ns || now >= link->lost_ns + j->world->config.takeover_ns ||
+            sim_flock_child(j->world, i, &job->id) == NULL)
+            continue;
+        sim_judge_fail(j, "apart: %u starts %s, which runs on %u, that it lost %.3f s ago", m->number,
+                       short_id(&job->id, id), i, (double)(now - link->lost_ns) / 1e9);
+    }
+}
+
 static void started(void *context, const sim_member *m, const sim_child *child) {
     sim_judge *j = context;
     const gw_job_record *saved = gw_job_records_find(m->disk, &child->job);
@@ -117,6 +154,7 @@ static void started(void *context, const sim_member *m, const sim_child *child) 
         sim_judge_fail(j, "over: %u starts %s before that is durable", m->number, short_id(&child->job, id));
     judge_over(j, m, job);
     judge_room(j, m);
+    judge_apart(j, m, job);
 }
 
 /* kept */
@@ -236,6 +274,8 @@ static void decided(void *context, const sim_member *m) {
         sim_judged_job *job = &j->jobs[i];
         if (job->over_ns[m->number] != SIM_FLOCK_NEVER) continue;
         const gw_job_record *record = known_to(m, job);
+        if (record != NULL && job->known_ns[m->number] == SIM_FLOCK_NEVER)
+            job->known_ns[m->number] = sim_flock_now(j->world);
         if (record != NULL && gw_job_record_is_over(record))
             job->over_ns[m->number] = sim_flock_now(j->world);
     }
@@ -245,9 +285,17 @@ static bool takes_for_live(const sim_judge *j, uint32_t a, uint32_t b) {
     return a == b || sim_flock_link(j->world, a, b)->sees;
 }
 
+/* Whether a member keeps a command back for others that it has lost, and which it may have lost later than others have. */
+static bool keeps_back(const sim_judge *j, const sim_member *m) {
+    for (uint32_t i = 0; i < j->job_count; i++)
+        if (gw_decider_view(m->decider, &j->jobs[i].id).reason == GW_WAIT_AWAY) return true;
+    return false;
+}
+
 /* Whether two members decide by the same. */
 static bool know_alike(const sim_judge *j, const sim_member *a, const sim_member *b) {
     if (gw_job_records_digest(a->records) != gw_job_records_digest(b->records)) return false;
+    if (keeps_back(j, a) || keeps_back(j, b)) return false;
     for (uint32_t i = 0; i < j->world->count; i++) {
         const sim_member *m = &j->world->members[i];
         if (takes_for_live(j, a->number, i) != takes_for_live(j, b->number, i)) return false;
@@ -339,6 +387,7 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
         return view.able < job->spec.least ? STRANDED : OPEN;
     case GW_WAIT_NOT:
     case GW_WAIT_HELD:
+    case GW_WAIT_AWAY:
         break;
     }
     return OPEN;

@@ -7,6 +7,8 @@
  *   alike     members that know the same records, lives and claims find the same allotment
  *   least     a death among members at rest moves no job below its least for the sake of a job that does not outrank it
  *   often     members at rest run a job no more often than its most
+ *   apart     a member on the lesser side starts no command that it knew when it lost one that runs it, while that one is
+ *             away for less than takeover
  *   waits     at the end, when all is healed, every job ends that some node may have
  */
 #ifndef GODWIT_TOOLS_SIM_FLOCK_JUDGE_H
@@ -21,7 +23,9 @@ typedef struct sim_judged_job {
     gw_job_spec spec; /* without its pointers */
     uint64_t over_ns
         [SIM_FLOCK_MEMBERS]; /* since when each member knows that it is over; SIM_FLOCK_NEVER: it does not */
-    bool kept, kept_cancel;  /* acknowledged */
+    uint64_t
+        known_ns[SIM_FLOCK_MEMBERS]; /* since when each member knows of it; SIM_FLOCK_NEVER: it does not */
+    bool kept, kept_cancel;          /* acknowledged */
     bool on_disk[SIM_FLOCK_MEMBERS]; /* of the submission, when it was acknowledged, and not lost since */
     bool cancel_on_disk[SIM_FLOCK_MEMBERS];
     uint32_t ran_elsewhere; /* before the last death */

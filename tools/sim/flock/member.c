@@ -347,6 +347,8 @@ static void decide(sim_member *m) {
     gw_decide_input in = {
         .now_ns = sim_flock_now(w), .records = m->records, .members = lists, .children = children};
     uint32_t live_count = 0;
+    in.sides = m->sides;
+    in.takeover_ns = w->config.takeover_ns;
     in.past_gate = gw_exchange_is_past_gate(m->exchange);
     if (in.past_gate != m->claims.past_gate) m->claims.number++;
     if (in.past_gate && m->past_ns == SIM_FLOCK_NEVER) m->past_ns = in.now_ns;
@@ -397,8 +399,12 @@ void sim_member_open(sim_member *m) {
     gw_peer_id *known = calloc(m->known_count + 1, sizeof *known);
     GW_ASSERT_MEMORY(known != NULL);
     uint32_t known_count = 0;
-    for (uint32_t i = 0; i < m->known_count; i++)
-        if (m->known[i].seen_ns + DAY_NS >= now) known[known_count++] = m->known[i].id;
+    m->sides = gw_sides_open(&m->id);
+    for (uint32_t i = 0; i < m->known_count; i++) {
+        if (m->known[i].seen_ns + DAY_NS < now) continue;
+        known[known_count++] = m->known[i].id;
+        gw_sides_known(m->sides, &m->known[i].id, now - m->known[i].seen_ns, now);
+    }
     m->records = gw_job_records_open(&err);
     GW_ASSERT_MEMORY(m->records != NULL);
     for (uint32_t i = 0; i < gw_job_records_count(m->disk); i++)
@@ -428,6 +434,7 @@ void sim_member_open(sim_member *m) {
 
 void sim_member_close(sim_member *m) {
     gw_exchange_close(m->exchange);
+    gw_sides_close(m->sides);
     gw_decider_close(m->decider);
     gw_job_records_close(m->records);
     gw_claims_free(&m->claims); /* its list alone: what the node has stays */

@@ -462,7 +462,8 @@ static void open_scenario(scenario *s, const sim_flock_options *options, sim_flo
                                .disk_least_ns = SIM_FLOCK_MS / 10,
                                .disk_most_ns = between(s, 1, 200) * SIM_FLOCK_MS,
                                .leave_most_ns = between(s, 1, 20000) * SIM_FLOCK_MS,
-                               .gate_ns = chance(s, 0.5) ? GW_EXCHANGE_GATE_NS : 60 * SIM_FLOCK_SECOND};
+                               .gate_ns = chance(s, 0.5) ? GW_EXCHANGE_GATE_NS : 60 * SIM_FLOCK_SECOND,
+                               .takeover_ns = GW_SIDES_TAKEOVER_NS};
     sim_judge_open(&s->judge, &config.events, result);
     config.events.fate = fate;
     s->w = sim_flock_open(&config);
@@ -513,7 +514,7 @@ static void heal(scenario *s) {
 
 /* The time that no job waits longer than, however few nodes may have it: all run one after another. */
 static uint64_t patience(const scenario *s) {
-    uint64_t sum = s->w->config.gate_ns + 600 * SIM_FLOCK_SECOND;
+    uint64_t sum = s->w->config.gate_ns + s->w->config.takeover_ns + 600 * SIM_FLOCK_SECOND;
     for (uint32_t i = 0; i < s->job_count; i++)
         sum += 4 * (s->courses[i].runs_ns + s->w->config.leave_most_ns + 10 * SIM_FLOCK_SECOND);
     return sum;

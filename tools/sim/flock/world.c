@@ -101,10 +101,14 @@ static void notice(void *context, const gw_sim_event *event) {
     bool live = is_reachable(w, a, b);
     if (live) {
         meet(m, other);
+        gw_sides_live(m->sides, &other->id);
         make_link(w, a, b);
     } else if (link->sees) {
         sim_flock_say(w, "%u takes %u for dead", a, b);
+        meet(m, other); /* it was there until now */
+        link->lost_ns = sim_flock_now(w);
         break_link(w, a, b);
+        gw_sides_lost(m->sides, &other->id, gw_exchange_claims_of(m->exchange, &other->id), sim_flock_now(w));
         gw_exchange_gone(m->exchange, &other->id);
     }
     if (live == link->sees) return;
@@ -144,7 +148,10 @@ void sim_flock_start(sim_flock *w, uint32_t number) {
     m->lives++;
     m->alive_ns = sim_flock_now(w);
     sim_flock_say(w, "%u starts", number);
-    for (uint32_t i = 0; i < w->count; i++) sim_flock_link(w, number, i)->sees = false;
+    for (uint32_t i = 0; i < w->count; i++) {
+        sim_flock_link(w, number, i)->sees = false;
+        sim_flock_link(w, number, i)->lost_ns = 0;
+    }
     sim_member_open(m);
     plan_notices(w, number);
 }
@@ -222,8 +229,13 @@ void sim_flock_restore(sim_flock *w, uint32_t number, const gw_job_records *reco
     if (records != NULL) return;
     for (uint32_t i = 0; i < w->count; i++) {
         sim_link *link = sim_flock_link(w, i, number);
-        if (link->sees && w->members[i].alive) gw_exchange_gone(w->members[i].exchange, &m->id);
+        if (link->sees && w->members[i].alive) {
+            gw_sides_lost(w->members[i].sides, &m->id, gw_exchange_claims_of(w->members[i].exchange, &m->id),
+                          sim_flock_now(w));
+            gw_exchange_gone(w->members[i].exchange, &m->id);
+        }
         link->sees = false;
+        link->lost_ns = 0;
     }
     m->id = id_of(number, m->id.bytes[2] + 1u);
     m->known_count = 0;

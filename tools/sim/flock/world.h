@@ -75,6 +75,7 @@ typedef struct sim_member {
     gw_job_records *records, *disk;
     gw_exchange *exchange;
     gw_decider *decider;
+    gw_sides *sides;
     gw_claims claims;
     sim_child *children;
     uint32_t child_count, child_room;
@@ -104,13 +105,14 @@ typedef struct sim_flock_config {
     uint64_t notice_least_ns, notice_most_ns;   /* until a death or a return is seen */
     uint64_t disk_least_ns, disk_most_ns;
     uint64_t leave_least_ns, leave_most_ns; /* until a child that is asked to end has ended */
-    uint64_t gate_ns;
+    uint64_t gate_ns, takeover_ns;
     sim_flock_events events;
 } sim_flock_config;
 
 typedef struct sim_link {
     bool up, sees;    /* sees: the first member takes the second one for live */
     uint64_t up_ns;   /* since when it is up */
+    uint64_t lost_ns; /* when the first took the second for dead last, in the lives of both; 0: never */
     uint32_t breaks;  /* messages that were sent before the last one are lost */
     uint64_t last_ns; /* when the last message arrives */
 } sim_link;

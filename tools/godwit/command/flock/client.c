@@ -163,6 +163,9 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
                           (int)gw_flock_number(job, "least"), (int)gw_flock_number(job, "able"));
     else if (strcmp(reason, "room") == 0)
         length = asprintf(&text, "jobs before it have the nodes");
+    else if (strcmp(reason, "away") == 0)
+        length = asprintf(&text, "starts in %d s, if nodes stay away that may run it",
+                          (int)gw_flock_number(job, "starts_in_s"));
     else if (strcmp(reason, "unknown") == 0)
         length = asprintf(&text, "is of another build of Godwit, or has not come from the other nodes yet");
     else

@@ -1,6 +1,7 @@
 /* `godwit up` runs a member of a standing flock, and `godwit down` ends it. */
 #include "core/base/log.h"
 #include "core/flock/exchange.h"
+#include "core/flock/sides.h"
 #include "core/os/clock.h"
 #include "net/loop/address.h"
 #include "tools/godwit/command/commands.h"
@@ -27,6 +28,7 @@ enum {
     GPUS,
     PORTS,
     GATE,
+    TAKEOVER,
     GRACE,
     DRAINED,
     AS_ROOT,
@@ -138,6 +140,9 @@ static error_t parse_up(int key, char *arg, struct argp_state *state) {
     case GATE:
         options->gate_ns = take_time(state, "--gate", arg) * UINT64_C(1000000000);
         return 0;
+    case TAKEOVER:
+        options->takeover_ns = take_time(state, "--takeover", arg) * UINT64_C(1000000000);
+        return 0;
     case GRACE:
         options->grace_s = (uint32_t)take_time(state, "--grace", arg);
         return 0;
@@ -174,6 +179,8 @@ static const struct argp_option up_options[] = {
     {"child-ports", PORTS, "LO-HI", 0, "The ports that peers of jobs listen on (any free one)", 0},
     {"gate", GATE, "TIME", 0,
      "How long a member that has started waits for those that it knew before it takes jobs (10m)", 0},
+    {"takeover", TAKEOVER, "TIME", 0,
+     "How long commands wait that may run on nodes that are away, where these are the larger side (10m)", 0},
     {"grace", GRACE, "TIME", 0, "How long a child has to end when it is asked to (30s)", 0},
     {"drained", DRAINED, NULL, 0, "Take no jobs until 'godwit drain --undo'", 0},
     {"as-root", AS_ROOT, NULL, 0, "Run as root, and all jobs too", 0},
@@ -204,7 +211,10 @@ static void log_line(void *context, gw_level level, const char *room, const char
 }
 
 int gw_up_main(int argc, char **argv) {
-    choice c = {.options = {.flock = "default", .gate_ns = GW_EXCHANGE_GATE_NS, .grace_s = DEFAULT_GRACE_S}};
+    choice c = {.options = {.flock = "default",
+                            .gate_ns = GW_EXCHANGE_GATE_NS,
+                            .takeover_ns = GW_SIDES_TAKEOVER_NS,
+                            .grace_s = DEFAULT_GRACE_S}};
     struct argp argp = {.options = up_options, .parser = parse_up, .doc = up_doc};
     gw_argp_parse(&argp, argc, argv, &c);
     if (c.keep != NULL) return gw_keeper_main(c.keep);
