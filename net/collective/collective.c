@@ -4,7 +4,6 @@
 #include "core/os/clock.h"
 #include "core/os/trace.h"
 #include "net/collective/part.h"
-#include "net/collective/reduce.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

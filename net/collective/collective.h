@@ -21,14 +21,13 @@
 #ifndef GODWIT_NET_COLLECTIVE_COLLECTIVE_H
 #define GODWIT_NET_COLLECTIVE_COLLECTIVE_H
 
+#include "core/vector/sum.h"
 #include "net/data/transport.h"
 
 enum { GW_COLLECTIVE_MEMBERS = 1024 };             /* most members of one call */
 #define GW_COLLECTIVE_ELEMENTS ((uint64_t)1 << 40) /* most elements of one call */
 
 typedef struct gw_collective gw_collective;
-
-typedef enum gw_sum_type { GW_SUM_I64 = 1, GW_SUM_F32 } gw_sum_type;
 
 /* A piece of the vector: `count` elements, summed from every member's `in` to every member's `out`. `in` and
  * `out` are equal or wholly disjoint memory, aligned to the element. */

@@ -15,7 +15,6 @@
 #define GODWIT_NET_COLLECTIVE_PART_H
 
 #include "net/collective/collective.h"
-#include "net/collective/reduce.h"
 #include "net/data/rail.h"
 
 #include <stdatomic.h>

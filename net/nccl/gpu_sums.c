@@ -3,7 +3,6 @@
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "core/os/condition.h"
-#include "net/collective/reduce.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,6 @@
 #include "net/nccl/nccl.h"
 
 #include "core/base/assert.h"
-#include "net/collective/reduce.h"
 
 #include <limits.h>
 #include <stdlib.h>

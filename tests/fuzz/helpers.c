@@ -24,6 +24,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_message,
     &fuzz_headers,
     &fuzz_replies,
+    &fuzz_packed,
     &fuzz_manifest,
     &fuzz_chunk,
     &fuzz_leftovers,

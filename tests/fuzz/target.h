@@ -40,6 +40,8 @@ extern const fuzz_target fuzz_tokens, fuzz_safetensors, fuzz_config, fuzz_bpe, f
 extern const fuzz_target fuzz_index, fuzz_tokenizer, fuzz_pattern, fuzz_inflate;
 /* wires.c */
 extern const fuzz_target fuzz_gossip, fuzz_message, fuzz_headers, fuzz_replies;
+/* packed.c */
+extern const fuzz_target fuzz_packed;
 /* sealed.c */
 extern const fuzz_target fuzz_packet, fuzz_handshake, fuzz_record;
 /* links.c */

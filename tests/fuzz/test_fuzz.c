@@ -149,6 +149,7 @@ ENDURES(record)
 ENDURES(message)
 ENDURES(headers)
 ENDURES(replies)
+ENDURES(packed)
 ENDURES(manifest)
 ENDURES(chunk)
 ENDURES(leftovers)
@@ -197,7 +198,7 @@ Test(fuzz, a_searchs_alarms_disturb_no_conversation) {
 Test(fuzz, all_targets_are_tried) {
     uint32_t count = 0;
     while (fuzz_targets[count] != NULL) count++;
-    cr_assert_eq(count, 57);
+    cr_assert_eq(count, 58);
 }
 
 /* Every option that --help names is tried. */

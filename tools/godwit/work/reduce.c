@@ -10,7 +10,7 @@
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "core/os/trace.h"
-#include "net/collective/reduce.h"
+#include "core/vector/sum.h"
 
 #include <stdlib.h>
 #include <string.h>

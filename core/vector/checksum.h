@@ -1,14 +1,11 @@
-/* Adds vectors at memory speed, with checksums of what is read and of what is written, so that bits that
- * change between two additions, in memory or on the way, are noticed. */
-#ifndef GODWIT_NET_COLLECTIVE_REDUCE_H
-#define GODWIT_NET_COLLECTIVE_REDUCE_H
+/* A checksum of 32-bit values in their order, at memory speed. The value is part of what peers tell each other: every
+ * processor computes the same one. Pure; any thread. */
+#ifndef GODWIT_CORE_VECTOR_CHECKSUM_H
+#define GODWIT_CORE_VECTOR_CHECKSUM_H
 
-#include "net/collective/collective.h"
+#include <stdint.h>
 
-/* The bytes of an element. */
-uint64_t gw_sum_bytes(gw_sum_type type);
-
-enum { GW_CHECKSUM_ROW = 32 }; /* bytes that are added at a time */
+enum { GW_CHECKSUM_ROW = 32 }; /* bytes of a row */
 
 /* A checksum of 32-bit values in their order, which may be given in pieces of any size; all zeros is the
  * checksum of no values. It has, for each place in a row, the sum of the values at that place and the sum of
@@ -27,12 +24,5 @@ typedef struct gw_checksum {
 /* Add bytes to a checksum (a multiple of 4), and give its present value. */
 void gw_checksum_add(gw_checksum *checksum, const void *values, uint64_t bytes);
 uint64_t gw_checksum_end(const gw_checksum *checksum);
-
-/* Computes out[i] = theirs[i] + in[i] for i < count; int64 wraps. Float elements are added one by one, so the
- * result does not depend on the instruction set. All arrays are aligned to the element; `theirs` is `out`, or
- * all are disjoint. `before` takes the elements of theirs and `after` the sums, each as it is in the
- * registers in which it is added: memory is read into them once and written from them once. */
-void gw_sum_into(gw_sum_type type, void *out, const void *in, const void *theirs, uint64_t count,
-                 gw_checksum *before, gw_checksum *after);
 
 #endif

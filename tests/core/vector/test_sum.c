@@ -1,5 +1,5 @@
 /* Sums of vectors and the checksums beside them. */
-#include "net/collective/reduce.h"
+#include "core/vector/sum.h"
 
 #include "core/rng.h"
 
@@ -42,7 +42,7 @@ static bool is_sum(gw_sum_type type, const void *sum, const void *a, const void 
 }
 
 /* Peers may have other processors: the values are part of the protocol. */
-Test(reduce, checksums_are_these) {
+Test(sum, checksums_are_these) {
     uint64_t elements[MOST];
     fill(GW_SUM_I64, elements, 1);
     cr_expect_eq(checksum_of(GW_SUM_I64, elements, 0), UINT64_C(0x297de9df42ffcf3b));
@@ -53,7 +53,7 @@ Test(reduce, checksums_are_these) {
 }
 
 /* Sums are the same however many elements are given at a time, and whether out is theirs or not. */
-Test(reduce, sums_and_checksums_do_not_depend_on_how_they_are_cut) {
+Test(sum, sums_and_checksums_do_not_depend_on_how_they_are_cut) {
     uint64_t in[MOST], theirs[MOST], out[MOST];
     for (int t = 0; t < 2; t++) {
         uint64_t size = gw_sum_bytes(types[t]);
@@ -79,7 +79,7 @@ Test(reduce, sums_and_checksums_do_not_depend_on_how_they_are_cut) {
     }
 }
 
-Test(reduce, every_bit_and_the_order_of_elements_count) {
+Test(sum, every_bit_and_the_order_of_elements_count) {
     uint64_t elements[MOST];
     for (int t = 0; t < 2; t++) {
         uint64_t size = gw_sum_bytes(types[t]);
@@ -112,7 +112,7 @@ static uint64_t fill_chunk(void) {
 
 /* Stuck bits as in a buffer page that is used again and again: whatever they add up to, they do not
  * cancel. */
-Test(reduce, bits_that_are_stuck_at_regular_distances_show) {
+Test(sum, bits_that_are_stuck_at_regular_distances_show) {
     static uint32_t kept[CHUNK_WORDS];
     uint64_t right = fill_chunk();
     memcpy(kept, chunk, sizeof kept);
@@ -127,7 +127,7 @@ Test(reduce, bits_that_are_stuck_at_regular_distances_show) {
             }
 }
 
-Test(reduce, two_signs_that_are_other_ones_show) {
+Test(sum, two_signs_that_are_other_ones_show) {
     uint64_t right = fill_chunk();
     for (uint32_t other = 1; other < CHUNK_WORDS; other += other < 200 ? 1 : 997) {
         chunk[0] ^= 1u << 31;
@@ -163,7 +163,7 @@ static void close_again(int signal, siginfo_t *info, void *context) {
 }
 
 /* The checksum covers what is added, even if memory has another value the next time. */
-Test(reduce, what_is_added_is_read_once) {
+Test(sum, what_is_added_is_read_once) {
     struct sigaction fault = {.sa_sigaction = let_through, .sa_flags = SA_SIGINFO};
     struct sigaction step = {.sa_sigaction = close_again, .sa_flags = SA_SIGINFO};
     static uint8_t in[WATCHED], out[WATCHED];
@@ -189,7 +189,7 @@ Test(reduce, what_is_added_is_read_once) {
 
 #endif
 
-Test(reduce, integers_wrap) {
+Test(sum, integers_wrap) {
     const uint64_t in[2] = {UINT64_MAX, UINT64_C(1) << 63}, theirs[2] = {2, UINT64_C(1) << 63};
     uint64_t out[2];
     gw_checksum before = {0}, after = {0};

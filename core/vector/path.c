@@ -1,0 +1,60 @@
+#include "core/vector/inside.h"
+
+#include <string.h>
+
+/* Makes the compiler take the vector from its register from here on, and not read it from memory again. */
+#if defined(__x86_64__)
+#define IN_REGISTER(vector) __asm__("" : "+v"(vector))
+#else
+#define IN_REGISTER(vector) __asm__("" : "+w"(vector))
+#endif
+
+#define ROWS(function) function##_plain
+#define ROWS_NAME      "plain"
+#define ROWS_TARGET
+#define ROWS_WIDTH 16
+#include "core/vector/rows.inc"
+
+#if defined(__x86_64__)
+
+#define ROWS(function) function##_avx2
+#define ROWS_NAME      "avx2"
+#define ROWS_TARGET    __attribute__((target("avx2")))
+#define ROWS_WIDTH     32
+#include "core/vector/rows.inc"
+
+#define ROWS(function) function##_avx512
+#define ROWS_NAME      "avx512"
+#define ROWS_TARGET    __attribute__((target("avx512f")))
+#define ROWS_WIDTH     64
+#include "core/vector/rows.inc"
+
+static const gw_vector_path *const paths[] = {&path_plain, &path_avx2, &path_avx512};
+
+static uint32_t count_paths(void) {
+    if (!__builtin_cpu_supports("avx2")) return 1;
+    return __builtin_cpu_supports("avx512f") ? 3 : 2;
+}
+
+#else
+
+static const gw_vector_path *const paths[] = {&path_plain};
+
+static uint32_t count_paths(void) {
+    return 1;
+}
+
+#endif
+
+const gw_vector_path *const *gw_vector_paths(uint32_t *count) {
+    *count = count_paths();
+    return paths;
+}
+
+const gw_vector_path *gw_vector_path_best(void) {
+    return paths[count_paths() - 1];
+}
+
+const char *gw_vector_path_name(const gw_vector_path *path) {
+    return path->name;
+}
