@@ -1,6 +1,7 @@
 /* The speed at which contributions are rounded, added and fingerprinted (kernels/exact/exact.h), by vector
  * path, with the sums in the second-level cache and in memory, and the speed of memcpy beside it. */
 #include "tools/bench/bench.h"
+#include "tools/bench/best.h"
 
 #include "kernels/exact/exact.h"
 #include "kernels/host/memory.h"
@@ -10,12 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
-    CACHED = 1 << 16,   /* elements: 512 KiB of sums and 256 KiB of floats */
-    UNCACHED = 1 << 24, /* 128 MiB and 64 MiB */
-    ROUNDS = 7,
+    CACHED = 1 << 16,       /* elements: 512 KiB of sums and 256 KiB of floats */
+    UNCACHED = 1 << 24,     /* 128 MiB and 64 MiB */
     BYTES_PER_ELEMENT = 20, /* a float is read, a sum read and written */
 };
 
@@ -23,46 +22,33 @@ typedef struct arrays {
     uint64_t count;
     float *values;
     int64_t *sum, *copy;
+    const gw_exact_path *path;
     uint64_t sink; /* its use keeps the compiler from dropping the work */
 } arrays;
 
-typedef void work(arrays *a, const gw_exact_path *path);
-
-static void add(arrays *a, const gw_exact_path *path) {
+static void add(void *context) {
+    arrays *a = context;
     gw_exact_format format = gw_exact_format_of(40, 120);
     gw_exact_part part = {0, 0};
-    path->add(&format, 0, a->count, a->values, a->sum, &part);
+    a->path->add(&format, 0, a->count, a->values, a->sum, &part);
     a->sink += part.fingerprint + part.bad;
 }
 
-static void fingerprint(arrays *a, const gw_exact_path *path) {
-    a->sink += path->fingerprint(0, a->count, a->sum);
+static void fingerprint(void *context) {
+    arrays *a = context;
+    a->sink += a->path->fingerprint(0, a->count, a->sum);
 }
 
-static void copy(arrays *a, const gw_exact_path *path) {
-    (void)path;
+static void copy(void *context) {
+    arrays *a = context;
     memcpy(a->copy, a->sum, a->count * sizeof *a->sum);
     a->sink += (uint64_t)a->copy[a->sink % a->count];
 }
 
-static double now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now); /* the time of other processes does not count */
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-/* Returns the best of some rounds, in ns per element; each round covers at least UNCACHED elements. */
-static double measure(work *run, arrays *a, const gw_exact_path *path) {
-    double best = 0;
-    uint64_t repeats = UNCACHED / a->count;
-    run(a, path);
-    for (int round = 0; round < ROUNDS; round++) {
-        double start = now_ns();
-        for (uint64_t i = 0; i < repeats; i++) run(a, path);
-        double ns = (now_ns() - start) / (double)(repeats * a->count);
-        if (round == 0 || ns < best) best = ns;
-    }
-    return best;
+/* Returns ns per element; each round covers at least UNCACHED elements. */
+static double measure(gw_bench_work *work, arrays *a, const gw_exact_path *path) {
+    a->path = path;
+    return gw_bench_best(work, a, UNCACHED / a->count) / (double)a->count;
 }
 
 static void print_row(const char *name, double ns, double bytes_per_element) {

@@ -9,6 +9,7 @@ int gw_bench_steal(int argc, char **argv);      /* the round trip of a steal, ov
 int gw_bench_write(int argc, char **argv);      /* large messages in one direction, over any path */
 int gw_bench_aead(int argc, char **argv);       /* encryption on one core */
 int gw_bench_accumulate(int argc, char **argv); /* rounding and exact addition */
+int gw_bench_pack(int argc, char **argv);       /* packing, unpacking and adding of exact sums */
 /* CPU time of training, compared with that of its matrix products alone */
 int gw_bench_digits(int argc, char **argv);
 int gw_bench_gpu(int argc, char **argv);        /* exact addition, optimizers, matrix products, training */

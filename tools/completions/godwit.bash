@@ -647,7 +647,7 @@ _godwit() {
         fi
         case $command,$COMP_CWORD in
         run,2) kind='job digits gpt program synthetic' ;;
-        bench,2) kind='words allreduce steal write aead trace map accumulate checkpoint digits gpu gpt' ;;
+        bench,2) kind='words allreduce steal write aead trace map accumulate pack checkpoint digits gpu gpt' ;;
         map,*) kind='file' ;;
         check,*) kind='file' ;;
         keygen,*) kind='file' ;;

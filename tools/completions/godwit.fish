@@ -69,7 +69,7 @@ complete -c godwit -n '__godwit_is audit' -l json -d 'Print one object of JSON'
 complete -c godwit -n '__godwit_is audit' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is audit' -l usage -d 'Print a short usage message, and exit'
 
-complete -c godwit -n '__godwit_at 2 bench' -a 'allreduce steal write aead trace map accumulate checkpoint digits gpu gpt'
+complete -c godwit -n '__godwit_at 2 bench' -a 'allreduce steal write aead trace map accumulate pack checkpoint digits gpu gpt'
 complete -c godwit -n '__godwit_is bench' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is bench' -l usage -d 'Print a short usage message, and exit'
 complete -c godwit -n '__godwit_is bench allreduce' -s b -l bytes -x -d 'Measure this size only'

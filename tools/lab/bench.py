@@ -366,6 +366,7 @@ def micro(binary, quick):
     del quick
     parts = {
         "exact sums": "accumulate",
+        "packed sums": "pack",
         "6. AEAD": "aead",
         "6. all-reduce": "allreduce",
         "6. all-reduce in shared memory": "allreduce --transport shm",

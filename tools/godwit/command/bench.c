@@ -21,6 +21,7 @@ static const struct {
      "large messages in one direction, over any path"},
     {"aead", (char[]){"godwit bench aead"}, gw_bench_aead, "encryption on one core"},
     {"accumulate", (char[]){"godwit bench accumulate"}, gw_bench_accumulate, "rounding and exact addition"},
+    {"pack", (char[]){"godwit bench pack"}, gw_bench_pack, "packing exact sums, and adding packed ones"},
     {"checkpoint", (char[]){"godwit bench checkpoint"}, gw_bench_checkpoint,
      "hashing, writing and restoring a state"},
     {"digits", (char[]){"godwit bench digits"}, gw_bench_digits,
