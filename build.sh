@@ -168,6 +168,7 @@ parallel=$(($(nproc) + 4))
 run_tests() {
     local folder=$1 pattern=$2 suites
     shift 2
+    unset PYTHONDONTWRITEBYTECODE # else each of hundreds of processes compiles PyTorch, or all of transformers, anew
     rm -rf "$folder/tap" "$folder/Testing/Temporary/LastTestsFailed.log"
     mkdir -p "$folder/tap"
     (cd "$folder" && ctest -R "$pattern" --output-on-failure --parallel "$parallel" \
