@@ -44,7 +44,7 @@ typedef struct peer {
     uint64_t life, number;
     uint64_t *durable; /* by origin */
     uint32_t durable_room;
-    uint32_t wants, running, waiting, slots;
+    uint32_t wants, running, waiting, ended, slots;
     bool complete;
     /* while this peer leads */
     uint32_t holds; /* tasks */
@@ -76,8 +76,9 @@ struct gw_map_share {
     uint32_t *queue; /* a ring */
     uint32_t queue_room, queue_first, queue_count;
     uint32_t *running, running_count, running_room;
-    uint8_t *here;  /* of each task: whether it waits or runs here */
-    double mean_ns; /* of a task; 0: not known */
+    uint32_t *ended, ended_count, ended_room; /* tasks that have ended here, and have no row yet */
+    uint8_t *here;                            /* of each task: whether it is one of all these */
+    double mean_ns;                           /* of a task; 0: not known */
 
     /* the leader, as this peer sees it */
     uint32_t leader;       /* place among the peers */
@@ -260,7 +261,7 @@ static bool get_tasks(const gw_map_share *s, gw_reader *r, uint32_t **tasks, uin
 }
 
 /* Status: number u64 | life u64 | own rows u64 | reign u64 | its last deal u64 | wants u32 | running u32 | waiting u32 |
- * slots u32 | complete u8 | origins u16 | origin 24, have u64, durable u64 each. */
+ * ended u32 | slots u32 | complete u8 | origins u16 | origin 24, have u64, durable u64 each. */
 static uint32_t wants(const gw_map_share *s) {
     if (s->slots == 0) return 0;
     double ahead = s->mean_ns > 0 ? (double)s->slots * (double)GW_MAP_SHARE_AHEAD_NS / s->mean_ns : s->slots;
@@ -283,6 +284,7 @@ static void send_status(gw_map_share *s, bool whole) {
         gw_put_u32(&w, wants(s));
         gw_put_u32(&w, s->running_count);
         gw_put_u32(&w, s->queue_count);
+        gw_put_u32(&w, s->ended_count);
         gw_put_u32(&w, s->slots);
         gw_put_u8(&w, gw_map_share_is_complete(s));
         size_t count_at = w.length;
@@ -384,14 +386,16 @@ static int by_number(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Claims: reign u64 | its last deal u64 | own rows u64 | tasks that wait or run here. What does not fit is given back. */
+/* Claims: reign u64 | its last deal u64 | own rows u64 | tasks that wait, run or have ended here. What does not fit is given
+ * back. */
 static void send_claims(gw_map_share *s) {
-    uint32_t count = s->running_count + s->queue_count, fitted;
+    uint32_t count = s->running_count + s->ended_count + s->queue_count, fitted;
     uint32_t *tasks = malloc((count + 1) * sizeof *tasks);
     GW_ASSERT_MEMORY(tasks != NULL);
     do {
         count = 0;
         for (uint32_t i = 0; i < s->running_count; i++) tasks[count++] = s->running[i];
+        for (uint32_t i = 0; i < s->ended_count; i++) tasks[count++] = s->ended[i];
         for (uint32_t i = 0; i < s->queue_count; i++)
             tasks[count++] = s->queue[(s->queue_first + i) % s->queue_room];
         qsort(tasks, count, sizeof *tasks, by_number);
@@ -631,11 +635,12 @@ static bool hear_status(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t n
     peer *p = &s->peers[from];
     uint64_t number = gw_get_u64(r), life = gw_get_u64(r), rows = gw_get_u64(r);
     uint64_t reign = gw_get_u64(r), taken = gw_get_u64(r);
-    uint32_t wanted = gw_get_u32(r), running = gw_get_u32(r), waiting = gw_get_u32(r), slots = gw_get_u32(r);
+    uint32_t wanted = gw_get_u32(r), running = gw_get_u32(r), waiting = gw_get_u32(r);
+    uint32_t ended = gw_get_u32(r), slots = gw_get_u32(r);
     uint8_t complete = gw_get_u8(r);
     uint16_t count = gw_get_u16(r);
     if (r->failed || complete > 1 || gw_reader_left(r) != (size_t)count * 40 || slots > GW_MAP_SHARE_SLOTS ||
-        running > s->tasks || waiting > s->tasks)
+        running > s->tasks || waiting > s->tasks || ended > s->tasks)
         return false;
     if (p->known && p->life != life) {
         release_all(s, from);
@@ -648,6 +653,7 @@ static bool hear_status(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t n
     p->number = number;
     p->complete = complete;
     p->running = running;
+    p->ended = ended;
     p->slots = slots;
     if (s->leads && reign == s->own_reign) {
         forget_deals(p, taken);
@@ -655,7 +661,7 @@ static bool hear_status(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t n
             p->wants = wanted;
             p->waiting = waiting;
             /* What it holds differs from what it is thought to hold: some message was lost. */
-            if (p->holds != running + waiting && rows <= rows_of(s, from)) p->told = false;
+            if (p->holds != running + waiting + ended && rows <= rows_of(s, from)) p->told = false;
         }
     }
     for (uint16_t i = 0; i < count; i++) {
@@ -791,7 +797,7 @@ static bool hear_claims(gw_map_share *s, uint32_t from, gw_reader *r) {
         }
         free(kept);
         p->told = true;
-        p->waiting = p->holds > p->running ? p->holds - p->running : 0;
+        p->waiting = p->holds > p->running + p->ended ? p->holds - p->running - p->ended : 0;
     }
     free(tasks);
     return good;
@@ -926,6 +932,7 @@ void gw_map_share_close(gw_map_share *s) {
     free(s->origins);
     free(s->queue);
     free(s->running);
+    free(s->ended);
     free(s->here);
     free(s->holder);
     free(s->again);
@@ -1001,23 +1008,30 @@ bool gw_map_share_next(gw_map_share *s, uint32_t *task, uint64_t now_ns) {
     return false;
 }
 
-static void stop_running(gw_map_share *s, uint32_t task) {
-    for (uint32_t i = 0; i < s->running_count; i++) {
-        if (s->running[i] != task) continue;
-        s->running[i] = s->running[--s->running_count];
-        s->here[task] = 0;
-        return;
-    }
-    GW_ASSERT(false); /* it was not taken */
+/* Takes a task out of a list that it is in. */
+static void take_out(uint32_t *list, uint32_t *count, uint32_t task) {
+    uint32_t at = 0;
+    while (at < *count && list[at] != task) at++;
+    GW_ASSERT(at < *count);
+    list[at] = list[--*count];
+}
+
+void gw_map_share_ended(gw_map_share *s, uint32_t task, uint64_t wall_us, uint64_t now_ns) {
+    enum { WEIGHT = 16 };
+    take_out(s->running, &s->running_count, task);
+    s->ended = grow(s->ended, &s->ended_room, s->ended_count + 1, sizeof *s->ended, GW_MAP_TASKS_MOST);
+    s->ended[s->ended_count++] = task;
+    double wall_ns = 1000.0 * (double)(wall_us > 0 ? wall_us : 1);
+    s->mean_ns = s->mean_ns > 0 ? s->mean_ns + (wall_ns - s->mean_ns) / WEIGHT : wall_ns;
+    flush_soon(s, now_ns);
+    follow(s, now_ns);
 }
 
 void gw_map_share_finished(gw_map_share *s, const gw_map_row *given, uint64_t now_ns) {
-    enum { WEIGHT = 16 };
     gw_map_row row = *given;
     row.who = s->peers[0].id;
-    stop_running(s, row.task);
-    double wall_ns = 1000.0 * (double)(row.wall_us > 0 ? row.wall_us : 1);
-    s->mean_ns = s->mean_ns > 0 ? s->mean_ns + (wall_ns - s->mean_ns) / WEIGHT : wall_ns;
+    take_out(s->ended, &s->ended_count, row.task);
+    s->here[row.task] = 0;
     uint64_t first = s->origins[0].have;
     GW_ASSERT(take_rows(s, 0, &row, 1));
     s->sink.learned(s->sink.context, &s->origins[0].name, first, &row, 1);

@@ -91,7 +91,9 @@ void gw_map_share_tick(gw_map_share *share, uint64_t now_ns);
 
 /* Takes a task that is to be started now. False: there is none, or all slots are taken. */
 bool gw_map_share_next(gw_map_share *share, uint32_t *task, uint64_t now_ns);
-/* A task has ended for good: its row, whose peer is set here. Sinks. */
+/* A task that was taken has ended for good after so long, and others may run in its place. Its row follows. Sinks. */
+void gw_map_share_ended(gw_map_share *share, uint32_t task, uint64_t wall_us, uint64_t now_ns);
+/* The row of a task that has ended, as soon as what it wrote is safe (copies.h). Its peer is set here. Sinks. */
 void gw_map_share_finished(gw_map_share *share, const gw_map_row *row, uint64_t now_ns);
 /* The first `count` rows of an origin are on this peer's disk. Sinks. */
 void gw_map_share_durable(gw_map_share *share, const gw_map_origin *origin, uint64_t count, uint64_t now_ns);

@@ -38,6 +38,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_map_rows,
     &fuzz_map_tasks,
     &fuzz_map_share,
+    &fuzz_map_copies,
     &fuzz_map_log,
     &fuzz_receipts,
     &fuzz_words,

@@ -1,6 +1,7 @@
 /* The targets `map_rows`, `map_tasks`, `map_log` and `map_share`: rows of a map's table, as a peer sends them to others; the
  * list of a map's tasks, as it travels to nodes; the rows on a node's disk, as a command reads them; and a peer that gets
  * messages from others, however malformed. */
+#include "core/map/copies.h"
 #include "core/map/share.h"
 #include "tests/fuzz/target.h"
 #include "tools/godwit/map/child/row_log.h"
@@ -182,6 +183,7 @@ static void work(party *p, uint64_t now_ns) {
     GW_ASSERT(gw_map_share_running(p->share) == count);
     for (uint32_t i = 0; i < count; i++) {
         gw_map_row row = {.task = started[i], .outcome = GW_MAP_SUCCESS, .attempt = 1, .wall_us = 1000};
+        gw_map_share_ended(p->share, row.task, row.wall_us, now_ns);
         gw_map_share_finished(p->share, &row, now_ns);
     }
 }
@@ -238,6 +240,66 @@ static bool take_messages(const uint8_t *bytes, size_t count) {
 }
 
 const fuzz_target fuzz_map_share = {"map_share", 4000, 4096, share_examples, NULL, take_messages};
+
+/* What peers tell of where outputs are: messages of one peer after another, each: from u8 | length u16 | message. */
+
+static void send_nothing(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
+    (void)context;
+    (void)to;
+    (void)bytes;
+    GW_ASSERT(length <= GW_MAP_COPIES_MESSAGE_BYTES);
+}
+
+static void copies_examples(fuzz_add *add, void *context) {
+    uint8_t bytes[2 * (3 + 4 + 2 * 40)];
+    gw_writer w = gw_writer_on(bytes, sizeof bytes);
+    for (uint8_t from = 1; from <= 2; from++) {
+        gw_put_u8(&w, from);
+        gw_put_u16(&w, 4 + 2 * 40);
+        gw_put_u8(&w, 1);
+        gw_put_u8(&w, from == 1);
+        gw_put_u16(&w, 2);
+        for (uint8_t whose = 0; whose < 2; whose++) {
+            gw_peer_id id = origin_of(whose).peer, self = origin_of(0).peer;
+            gw_put_peer_id(&w, &id);
+            gw_put_u64(&w, 100u * (from + whose));
+            gw_put_peer_id(&w, &self);
+        }
+        GW_ASSERT(!w.failed);
+        add(context, bytes, w.length);
+    }
+}
+
+static bool take_copies(const uint8_t *bytes, size_t count) {
+    const gw_map_copies_sink sink = {NULL, send_nothing};
+    const gw_peer_id self = origin_of(0).peer;
+    gw_peer_id others[PEERS];
+    gw_map_copies_errand errand;
+    uint64_t now_ns = 1000000000;
+    gw_reader r = gw_reader_on(bytes, count);
+    gw_map_copies *c = gw_map_copies_open(&self, &sink, now_ns);
+    bool good = true;
+    for (uint8_t i = 1; i < PEERS; i++) others[i - 1] = origin_of(i).peer;
+    gw_map_copies_set_peers(c, others, PEERS - 1, now_ns);
+    gw_map_copies_have(c, &self, 150, now_ns);
+    while (good && gw_reader_left(&r) > 0) {
+        uint8_t from = gw_get_u8(&r);
+        uint16_t length = gw_get_u16(&r);
+        const uint8_t *message = gw_get_view(&r, length);
+        good = message != NULL && from >= 1 && from < PEERS &&
+               gw_map_copies_message(c, &others[from - 1], message, length, now_ns);
+        now_ns += 400000000;
+        gw_map_copies_tick(c, now_ns);
+        GW_ASSERT(gw_map_copies_safe(c) <= 150);
+        if (!gw_map_copies_next(c, &errand, now_ns)) continue;
+        GW_ASSERT(errand.have < errand.bytes && !gw_peer_id_equal(&errand.whose, &self));
+        gw_map_copies_have(c, &errand.whose, errand.bytes, now_ns);
+    }
+    gw_map_copies_close(c);
+    return good;
+}
+
+const fuzz_target fuzz_map_copies = {"map_copies", 20000, 1024, copies_examples, NULL, take_copies};
 
 /* The rows on a disk: entries as they are written, which a reader takes in pieces. */
 

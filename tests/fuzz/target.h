@@ -63,7 +63,7 @@ extern const fuzz_target fuzz_claims, fuzz_exchange;
 /* flock.c */
 extern const fuzz_target fuzz_job_record, fuzz_job_spec, fuzz_job_files;
 /* map.c */
-extern const fuzz_target fuzz_map_rows, fuzz_map_tasks, fuzz_map_share, fuzz_map_log;
+extern const fuzz_target fuzz_map_rows, fuzz_map_tasks, fuzz_map_share, fuzz_map_copies, fuzz_map_log;
 /* receipts.c */
 extern const fuzz_target fuzz_receipts, fuzz_words;
 /* options.c */

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -125,6 +126,50 @@ class Map(Case):
         effects = self.effects()
         self.assertEqual(len(effects), 400)
         self.assertLess(sum(effects.values()), 400 + 60, "only what ran, or was known to few, is done twice")
+
+    def lose_for_good(self, member):
+        """Ends a node whose disk nobody sees again."""
+        member.lose_power()
+        shutil.rmtree(member.directory)
+
+    def test_outputs_outlive_the_node_that_ran_their_tasks(self):
+        a, b, c = self.flock(3, ["--cores", "4"])
+        os.mkdir(self.path("effects"))
+        process = self.begin(a, "-k", "--tag", "sleep 0.05; touch effects/{}.$$; head -c 20000 /dev/zero | tr '\\0' {}; echo", ":::",
+                             *"abcdefghij" * 20)
+        self.until("the map has begun", lambda: os.listdir(self.path("effects")))
+        os.kill(process.pid, signal.SIGSTOP)  # nothing more is fetched before a node has gone
+        self.until("it goes on", lambda: len(os.listdir(self.path("effects"))) > 80)
+        self.lose_for_good(c)
+        os.kill(process.pid, signal.SIGCONT)
+        code, output, errors = self.end(process)
+        self.assertEqual(code, 0, errors)
+        self.assertTrue(output == "".join(f"{x}\t{x * 20000}\n" for x in "abcdefghij" * 20))
+
+    def test_results_of_a_detached_map_come_though_nodes_have_gone_for_good(self):
+        a, b, c, d = self.flock(4, ["--cores", "2"])
+        os.mkdir(self.path("effects"))
+        os.mkdir(self.path("project"))
+        os.symlink("nowhere", self.path("project/.godwit-token"))  # no node can know this directory
+        effects = self.path("effects")
+        script = f"sleep 0.05; touch {effects}/{{}}.$$; echo out {{}}; echo err {{}} >&2; echo file {{}} > {{}}.txt; test {{}} != 7"
+        code, output, errors = self.map(a, "--detach", "--name", "films", "--fetch", "{}.txt", script, ":::", *map(str, range(300)),
+                                        cwd=self.path("project"))
+        self.assertEqual(code, 0, errors)
+        self.until("the map has begun", lambda: len(self.effects()) > 100)
+        self.lose_for_good(d)
+        a.wait("films", code=1)
+        self.lose_for_good(c)
+        text = a.do("results", "--json", "-o", self.path("films"), "films")
+        self.assertEqual(json.loads(text), {"folder": self.path("films"), "tasks": 300, "ended": 300, "failed": 1})
+        for name in "out", "err":
+            self.assertEqual(self.lines(self.path("films"), name), [f"{name} {i}" for i in range(300)])
+        told = [json.loads(line) for line in self.lines(self.path("films"), "tasks.jsonl")]
+        self.assertEqual([(task["task"], task["inputs"], task["exit"]) for task in told],
+                         [(i + 1, [str(i)], int(i == 7)) for i in range(300)])
+        self.assertEqual(len({task["node"] for task in told}), 4, "each node has run some")
+        self.assertEqual(sorted(os.listdir(self.path("films", "work"))), sorted(f"{i}.txt" for i in range(300) if i != 7))
+        self.assertEqual(self.lines(self.path("films"), "work", "299.txt"), ["file 299"])
 
     def is_map(self, pid):
         try:

@@ -367,7 +367,7 @@ complete -c godwit -n '__godwit_is report' -l usage -d 'Print a short usage mess
 complete -c godwit -n '__godwit_is results' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is results' -l json -d 'Print JSON'
 complete -c godwit -n '__godwit_is results' -l no-checkpoint -d 'Of a job of steps, leave its checkpoint out'
-complete -c godwit -n '__godwit_is results' -l node -x -d 'What is on this node (where the job has ended, or ran last)'
+complete -c godwit -n '__godwit_is results' -l node -x -d 'What is on this node, as files (where the job has ended, or ran last)'
 complete -c godwit -n '__godwit_is results' -s o -l output -x -d 'A new or empty folder for the results (the job\'s name)'
 complete -c godwit -n '__godwit_is results' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is results' -l usage -d 'Print a short usage message, and exit'

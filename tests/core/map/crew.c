@@ -171,6 +171,7 @@ static void end_runs(crew *c, crew_peer *p) {
                           .exit_code = run.task % 11 == 10,
                           .wall_us = (uint64_t)((double)c->duration(c->context, run.task) / p->speed) / 1000,
                           .hash = {{(uint8_t)run.task, (uint8_t)(run.task >> 8)}}};
+        gw_map_share_ended(p->share, row.task, row.wall_us, c->now_ns);
         gw_map_share_finished(p->share, &row, c->now_ns);
     }
 }

@@ -19,10 +19,11 @@
 /* A file in the folder of a job, from the first start of a child here on. */
 #define GW_CHILD_KIND_NAME "kind"
 
-/* Files in the folder of a map: of one that is tried again the rows of the old one, and its own
- * (tools/godwit/map/child/row_log.h). */
+/* Files in the folder of a map (tools/godwit/map/child): of one that is tried again the rows of the old one, and its own;
+ * what its tasks have written here, and, with a dot and the id of a member behind, a copy of what they have there. */
 #define GW_CHILD_ROWS_BEFORE "rows-before"
 #define GW_CHILD_ROWS        "rows"
+#define GW_CHILD_OUTPUTS     "outputs"
 
 typedef struct gw_children gw_children;
 

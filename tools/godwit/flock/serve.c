@@ -343,21 +343,37 @@ static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw
 /* Whether members serve a file of a job's folder by this name: what its child writes, and of a map what its tasks do
  * (tools/godwit/map/child). */
 static bool is_stream(const char *name) {
-    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, "outputs"};
+    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, GW_CHILD_OUTPUTS};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return false;
 }
 
+/* Finds the file of a stream; the outputs of tasks may be those of another member, of which there can be a copy here. */
+static bool find_stream(const gw_flock_member *m, const gw_job_record_id *id, const json_t *request,
+                        char path[GW_PATH_BYTES]) {
+    const char *stream = json_string_value(json_object_get(request, "stream"));
+    const json_t *of = json_object_get(request, "of");
+    char folder[GW_KEEPER_FOLDER_TEXT], whose[GW_ID_TEXT];
+    gw_job_record_id found;
+    gw_err err;
+    if (stream == NULL || !is_stream(stream) || !gw_children_folder(m->children, id, folder, &err))
+        return false;
+    if (of == NULL) return gw_durable_path(path, &err, "%s/%s", folder, stream);
+    if (strcmp(stream, GW_CHILD_OUTPUTS) != 0 || !gw_submission_read_id(json_string_value(of), &found))
+        return false;
+    if (memcmp(found.bytes, m->identity.id.bytes, sizeof found.bytes) == 0)
+        return gw_durable_path(path, &err, "%s/%s", folder, stream);
+    gw_hex(found.bytes, sizeof found.bytes, whose);
+    return gw_durable_path(path, &err, "%s/%s.%s", folder, stream, whose);
+}
+
 static void send_piece(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id,
                        const json_t *request) {
-    const char *stream = json_string_value(json_object_get(request, "stream"));
-    char folder[GW_KEEPER_FOLDER_TEXT], path[GW_PATH_BYTES];
+    char path[GW_PATH_BYTES];
     int64_t offset = json_integer_value(json_object_get(request, "offset"));
-    gw_err err;
-    if (stream == NULL || !is_stream(stream) || !gw_children_folder(m->children, id, folder, &err) ||
-        !gw_durable_path(path, &err, "%s/%s", folder, stream)) {
-        gw_member_refuse(m, reply, "a stream is out, err, rows or outputs");
+    if (!find_stream(m, id, request, path)) {
+        gw_member_refuse(m, reply, "a stream is out, err, rows, or outputs, which may be those of a node");
         return;
     }
     struct stat status = {.st_size = 0};

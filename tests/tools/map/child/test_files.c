@@ -1,5 +1,6 @@
 /* The files of a map's child: rows and outputs come back after a crash, up to what it has torn off. */
 #include "core/os/clock.h"
+#include "tools/godwit/flock/children.h"
 #include "tools/godwit/map/child/outputs.h"
 #include "tools/godwit/map/child/row_log.h"
 
@@ -52,6 +53,7 @@ typedef struct place {
     char folder[64], rows[100], outputs[100];
     gw_loop *loop;
     int fd;
+    uint64_t end;
 } place;
 
 static place open_place(void) {
@@ -61,7 +63,7 @@ static place open_place(void) {
     snprintf(p.rows, sizeof p.rows, "%s/rows", p.folder);
     snprintf(p.outputs, sizeof p.outputs, "%s/outputs", p.folder);
     p.loop = gw_loop_open(&err);
-    p.fd = gw_outputs_open(p.folder, &err);
+    p.fd = gw_outputs_open(p.folder, GW_CHILD_OUTPUTS, &p.end, &err);
     cr_assert(p.loop != NULL && p.fd >= 0, "%s", err.text);
     return p;
 }
@@ -77,7 +79,7 @@ static void close_place(place *p) {
 static gw_row_log *open_log(place *p, seen *s, gw_err *err) {
     gw_row_log_reader reader = {s, see_rows, see_commit};
     gw_row_log_events events = {s, see_durable, see_failure};
-    return gw_row_log_open(p->loop, p->folder, p->fd, &reader, &events, err);
+    return gw_row_log_open(p->loop, p->folder, &reader, &events, err);
 }
 
 static void add(gw_row_log *log, const gw_map_origin *origin, uint64_t first, uint32_t count) {
@@ -153,19 +155,19 @@ Test(files, outputs_come_back_and_a_torn_end_is_cut_off) {
     memset(many, 'm', sizeof many);
     cr_assert(gw_map_output_add(store, &large.output, many, sizeof many, &err));
     cr_assert(gw_map_output_add(store, &large.errors, "oh", 2, &err));
-    cr_assert(gw_outputs_add(p.fd, store, 7, 1, &large, &err), "%s", err.text);
+    cr_assert(gw_outputs_add(p.fd, &p.end, store, 7, 1, &large, &err), "%s", err.text);
     cr_assert(gw_map_output_add(store, &small.output, "oh", 2, &err) &&
               gw_map_output_add(store, &small.errors, "ah", 2, &err) &&
               gw_map_output_add(store, &small.files, "abc", 3, &err));
     off_t first = size_of(p.outputs);
     cr_assert_eq(first, (off_t)(GW_OUTPUTS_HEAD_BYTES + sizeof many + 2));
-    cr_assert(gw_outputs_add(p.fd, store, 8, 2, &small, &err));
+    cr_assert(gw_outputs_add(p.fd, &p.end, store, 8, 2, &small, &err));
     cr_assert_eq(truncate(p.outputs, size_of(p.outputs) - 1), 0);
     close(p.fd);
-    p.fd = gw_outputs_open(p.folder, &err);
+    p.fd = gw_outputs_open(p.folder, GW_CHILD_OUTPUTS, &p.end, &err);
     cr_assert(p.fd >= 0, "%s", err.text);
-    cr_assert_eq(size_of(p.outputs), first);
-    cr_assert(gw_outputs_add(p.fd, store, 9, 3, &small, &err));
+    cr_assert(size_of(p.outputs) == first && p.end == (uint64_t)first);
+    cr_assert(gw_outputs_add(p.fd, &p.end, store, 9, 3, &small, &err));
     uint8_t head[GW_OUTPUTS_HEAD_BYTES];
     gw_outputs_head read;
     int fd = open(p.outputs, O_RDONLY);
@@ -175,6 +177,13 @@ Test(files, outputs_come_back_and_a_torn_end_is_cut_off) {
     close(fd);
     head[0] = 'X';
     cr_assert(!gw_outputs_read_head(head, &read));
+    fd = open(p.outputs, O_WRONLY);
+    cr_assert_eq(pwrite(fd, "X", 1, size_of(p.outputs) - 1), 1);
+    close(fd);
+    close(p.fd);
+    p.fd = gw_outputs_open(p.folder, GW_CHILD_OUTPUTS, &p.end, &err);
+    cr_assert(size_of(p.outputs) == first && p.end == (uint64_t)first,
+              "bytes that the disk has not got are no frame");
     gw_map_output_drop(store, &large.output);
     gw_map_output_drop(store, &large.errors);
     gw_map_output_drop(store, &small.output);

@@ -3,17 +3,21 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
+#include "tools/godwit/flock/children.h"
+#include "tools/godwit/flock/submission.h"
 #include "tools/godwit/map/child/outputs.h"
 #include "tools/godwit/map/child/row_log.h"
+#include "tools/godwit/text/json.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOKS_AFTER_END = 3 };
+enum { LOOKS_AFTER_END = 3, JOBS = 8, NODES = 1024 };
 
-#define PATIENCE_NS UINT64_C(60000000000) /* with a node that has outputs and does not answer */
+#define PATIENCE_NS UINT64_C(60000000000) /* with outputs that no node has that answers */
+#define AGAIN_NS    UINT64_C(1000000000)  /* all nodes are asked for them so often */
 #define ANSWER_NS   UINT64_C(10000000000)
 #define TELL_NS     UINT64_C(3000000000)
 #define LOOK_NS     UINT64_C(200000000) /* between two questions whether the job is over */
@@ -33,32 +37,39 @@ typedef struct stream {
     size_t length, room;
 } stream;
 
-/* The outputs of a node. */
+/* The outputs of a node: there, and copies of them on others, byte by byte the same. */
 typedef struct source {
     gw_peer_id id;
     stream in;
-    uint32_t due;          /* tasks that are committed, and whose output is there */
-    uint64_t silent_ns;    /* since when it does not answer; 0: it does */
-    bool told;             /* that it is waited for */
+    uint32_t job, node; /* where they are read: of which job, and 0: on that node, i: on node i - 1 of all */
+    uint32_t due;       /* tasks that are committed, and whose output is there */
+    uint64_t silent_ns; /* since when no node has what is due; 0: one has */
+    uint64_t again_ns;  /* they are not asked before */
+    bool told;          /* that it is waited for */
     bool in_frame, wanted; /* within a frame; which is what a task is to be given */
     gw_outputs_head head;
     uint64_t output_left, errors_left, files_left;
     gw_map_written written;
-    crypto_generichash_state hash;
+    crypto_generichash_state hash, sum;
 } source;
 
 struct gw_flock_fetch {
     gw_flock_client *client;
     const gw_flock_place *place;
-    uint64_t alone_ns;   /* since when no member answers; 0: it does */
-    uint64_t rowless_ns; /* since when no node could be asked for rows; 0: one could */
-    char job[GW_ID_TEXT];
+    uint64_t alone_ns;           /* since when no member answers; 0: it does */
+    uint64_t rowless_ns;         /* since when no node could be asked for rows; 0: one could */
+    char jobs[JOBS][GW_ID_TEXT]; /* the job, and those whose tasks it has adopted */
+    uint32_t job_count;
+    gw_peer_id nodes[NODES]; /* that live */
+    uint32_t node_count;
+    uint64_t nodes_ns; /* when they were asked for */
     uint32_t tasks;
     gw_map_table *table;
     uint8_t *state; /* of each task: COMMITTED and TAKEN */
     origin *origins;
     uint32_t origin_count, origin_room;
     stream rows;
+    uint32_t rows_node; /* where they are read: as the job says, or on node i - 1 of all */
     source **sources;
     uint32_t source_count, source_room;
     uint64_t looked_ns;
@@ -81,11 +92,15 @@ gw_flock_fetch *gw_flock_fetch_open(gw_flock_client *client, const gw_flock_plac
     f->client = client;
     f->place = place;
     f->tasks = tasks;
-    snprintf(f->job, sizeof f->job, "%s", job);
+    gw_flock_fetch_also(f, job);
     f->table = gw_map_table_open(tasks, &err);
     f->state = calloc((size_t)tasks + 1, 1);
     GW_ASSERT_MEMORY(f->table != NULL && f->state != NULL);
     return f;
+}
+
+void gw_flock_fetch_also(gw_flock_fetch *f, const char *job) {
+    if (f->job_count < JOBS) snprintf(f->jobs[f->job_count++], GW_ID_TEXT, "%s", job);
 }
 
 void gw_flock_fetch_close(gw_flock_fetch *f) {
@@ -105,12 +120,15 @@ void gw_flock_fetch_close(gw_flock_fetch *f) {
 
 /* Streams. */
 
-/* Reads the next piece of a stream. Returns how many bytes came; -1: the node cannot be asked now. */
-static int64_t read_piece(gw_flock_fetch *f, stream *s, const char *name, gw_err *err) {
+/* Reads the next piece of a stream, with `of` of the outputs of that node. Returns how many bytes came; -1: the node cannot
+ * be asked now. */
+static int64_t read_piece(gw_flock_fetch *f, stream *s, const char *job, const char *name,
+                          const gw_peer_id *of, gw_err *err) {
     void *bytes;
     size_t count;
-    json_t *request = json_pack("{s:s,s:s,s:s,s:I}", "do", "log", "job", f->job, "stream", name, "offset",
+    json_t *request = json_pack("{s:s,s:s,s:s,s:I}", "do", "log", "job", job, "stream", name, "offset",
                                 (json_int_t)s->offset);
+    if (of != NULL) gw_json_peer(request, "of", of);
     if (s->node[0] != '\0') json_object_set_new(request, "node", json_string(s->node));
     json_t *answer = gw_member_door_ask(&f->client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, err);
     if (answer == NULL) return -1;
@@ -170,18 +188,27 @@ static source *find_source(gw_flock_fetch *f, const gw_peer_id *id) {
     return s;
 }
 
+static void drop_written(gw_flock_fetch *f, source *s) {
+    gw_map_output_drop(f->store, &s->written.output);
+    gw_map_output_drop(f->store, &s->written.errors);
+    gw_map_output_drop(f->store, &s->written.files);
+    s->written = (gw_map_written){.output = {.bytes = NULL}};
+}
+
+/* Has the outputs of a node read from their beginning. */
+static void read_anew(gw_flock_fetch *f, source *s) {
+    s->in.offset = s->in.length = 0;
+    s->in_frame = false;
+    drop_written(f, s);
+}
+
 /* The row of a task that is committed has given way to that of another attempt, which had run as well: its output is
  * fetched from there. What was read there before was passed over, and is read again. */
 static void move_due(gw_flock_fetch *f, const gw_peer_id *from, const gw_peer_id *to) {
     find_source(f, from)->due--;
     source *s = find_source(f, to);
     s->due++;
-    s->in.offset = s->in.length = 0;
-    s->in_frame = false;
-    gw_map_output_drop(f->store, &s->written.output);
-    gw_map_output_drop(f->store, &s->written.errors);
-    gw_map_output_drop(f->store, &s->written.files);
-    s->written = (gw_map_written){.output = {.bytes = NULL}};
+    read_anew(f, s);
 }
 
 static bool take_rows(void *context, const gw_map_origin *name, uint64_t first, const gw_map_row *rows,
@@ -231,28 +258,72 @@ static void commit_all(gw_flock_fetch *f) {
     }
 }
 
+static uint32_t count_rows(const gw_flock_fetch *f) {
+    return gw_map_table_count(f->table, GW_MAP_SUCCESS) + gw_map_table_count(f->table, GW_MAP_FAILURE);
+}
+
+/* Asks for the nodes that live, unless that was done a moment ago. */
+static void ask_for_nodes(gw_flock_fetch *f) {
+    gw_err err;
+    size_t i;
+    json_t *one;
+    if (f->nodes_ns != 0 && gw_now_ns() < f->nodes_ns + AGAIN_NS) return;
+    f->nodes_ns = gw_now_ns();
+    json_t *answer = gw_flock_ask(f->client, json_pack("{s:s}", "do", "nodes"), &err);
+    if (answer != NULL) f->node_count = 0;
+    json_array_foreach(json_object_get(answer, "nodes"), i, one) {
+        gw_job_record_id id;
+        if (f->node_count == NODES || strcmp(gw_flock_text(one, "state"), "gone") == 0 ||
+            !gw_submission_read_id(gw_flock_text(one, "id"), &id))
+            continue;
+        memcpy(f->nodes[f->node_count++].bytes, id.bytes, sizeof id.bytes);
+    }
+    json_decref(answer);
+}
+
+/* Has the rows read from the beginning at the next of all nodes; behind the last one, where the job says that it runs or
+ * has ended, which is also where they are read first. False: it is that. */
+static bool go_to_next_rows(gw_flock_fetch *f) {
+    forget_stream(&f->rows);
+    f->rows_node = f->rows_node < f->node_count ? f->rows_node + 1 : 0;
+    if (f->rows_node == 0) return false;
+    const gw_peer_id *id = &f->nodes[f->rows_node - 1];
+    gw_hex(id->bytes, sizeof id->bytes, f->rows.node);
+    return true;
+}
+
 /* Reads rows, from the node that was asked last, or another one where that cannot be asked. */
 static bool read_rows(gw_flock_fetch *f) {
     gw_row_log_reader reader = {f, take_rows, take_commit};
     gw_err err;
     for (;;) {
-        int64_t got = read_piece(f, &f->rows, GW_ROW_LOG_NAME, &err);
-        bool again = got < 0 && f->rows.node[0] != '\0';
+        int64_t got = read_piece(f, &f->rows, f->jobs[0], GW_ROW_LOG_NAME, NULL, &err);
         if (got < 0) {
-            forget_stream(&f->rows);
-            if (again) continue;
+            ask_for_nodes(f);
+            if (go_to_next_rows(f)) continue;
             return false;
         }
         size_t head = f->rows.offset == f->rows.length ? GW_ROW_LOG_HEAD_BYTES : 0, used;
         if (f->rows.length < head) return true;
         if (!gw_row_log_read(f->rows.bytes + head, f->rows.length - head, &reader, &used)) {
             gw_log(GW_WARN, "map", "the rows on a node are damaged: another one is asked");
-            forget_stream(&f->rows);
+            go_to_next_rows(f);
             return false;
         }
         if (used > 0) consume(&f->rows, head + used);
         if (got == 0) return true;
     }
+}
+
+/* Reads all rows of a job that is over: whoever has ended it has them, and each node that ran it to its end. */
+static bool read_last_rows(gw_flock_fetch *f) {
+    bool asked = read_rows(f);
+    while (asked && count_rows(f) < f->tasks) {
+        ask_for_nodes(f);
+        if (!go_to_next_rows(f)) break;
+        asked = read_rows(f);
+    }
+    return asked;
 }
 
 /* Outputs. */
@@ -270,10 +341,14 @@ static bool is_wanted(const gw_flock_fetch *f, const source *s, bool *known) {
            row.bytes == s->head.output;
 }
 
-static void finish_frame(gw_flock_fetch *f, source *s) {
+/* Returns whether the frame is what was written. */
+static bool finish_frame(gw_flock_fetch *f, source *s) {
     gw_map_row row;
     gw_hash hash;
+    uint8_t sum[GW_OUTPUTS_SUM_BYTES];
     crypto_generichash_final(&s->hash, hash.bytes, sizeof hash.bytes);
+    gw_outputs_sum_end(&s->sum, sum);
+    if (memcmp(sum, s->head.sum, sizeof sum) != 0) return false;
     s->in_frame = false;
     f->progress++;
     if (s->wanted && gw_map_table_find(f->table, s->head.task, &row) != GW_MAP_NOTHING &&
@@ -281,12 +356,11 @@ static void finish_frame(gw_flock_fetch *f, source *s) {
         f->state[s->head.task] |= TAKEN;
         s->due--;
         f->take(f->map, s->head.task, &row, &s->written);
+        s->written = (gw_map_written){.output = {.bytes = NULL}};
     } else {
-        gw_map_output_drop(f->store, &s->written.output);
-        gw_map_output_drop(f->store, &s->written.errors);
-        gw_map_output_drop(f->store, &s->written.files);
+        drop_written(f, s);
     }
-    s->written = (gw_map_written){.output = {.bytes = NULL}};
+    return true;
 }
 
 /* Takes what is there of a part of a frame. */
@@ -295,68 +369,100 @@ static bool take_part(gw_flock_fetch *f, source *s, uint64_t *left, gw_map_outpu
     size_t count = s->in.length < *left ? s->in.length : (size_t)*left;
     if (count == 0) return true;
     if (hashed) crypto_generichash_update(&s->hash, s->in.bytes, count);
+    crypto_generichash_update(&s->sum, s->in.bytes, count);
     if (s->wanted && !gw_map_output_add(f->store, to, s->in.bytes, count, err)) return false;
     *left -= count;
     consume(&s->in, count);
     return true;
 }
 
-/* Goes through what has been read of a node's outputs. *waits: the next frame's row is not known yet. */
-static bool take_frames(gw_flock_fetch *f, source *s, bool *waits, gw_err *err) {
-    *waits = false;
+/* What has become of the frames that were read. */
+typedef enum taken {
+    TAKEN_ALL,
+    TAKEN_WAITS,   /* the next frame's row is not known yet */
+    TAKEN_DAMAGED, /* this is no frame, or not what was written */
+    TAKEN_FAILED,
+} taken;
+
+/* Goes through what has been read of a node's outputs. */
+static taken take_frames(gw_flock_fetch *f, source *s, gw_err *err) {
     for (;;) {
         if (!s->in_frame) {
             bool known;
-            if (s->in.length < GW_OUTPUTS_HEAD_BYTES) return true;
-            if (!gw_outputs_read_head(s->in.bytes, &s->head))
-                return gw_fail(err, GW_E_INVALID, "the outputs on node %.8s are damaged", s->in.node);
+            if (s->in.length < GW_OUTPUTS_HEAD_BYTES) return TAKEN_ALL;
+            if (!gw_outputs_read_head(s->in.bytes, &s->head)) return TAKEN_DAMAGED;
             s->wanted = is_wanted(f, s, &known);
-            if (!known) {
-                *waits = true;
-                return true;
-            }
+            if (!known) return TAKEN_WAITS;
             consume(&s->in, GW_OUTPUTS_HEAD_BYTES);
             s->in_frame = true;
             s->output_left = s->head.output;
             s->errors_left = s->head.errors;
             s->files_left = s->head.files;
             crypto_generichash_init(&s->hash, NULL, 0, sizeof(gw_hash));
+            gw_outputs_sum_begin(&s->sum);
         }
-        if (!take_part(f, s, &s->output_left, &s->written.output, true, err)) return false;
-        if (s->output_left > 0) return true;
-        if (!take_part(f, s, &s->errors_left, &s->written.errors, false, err)) return false;
-        if (s->errors_left > 0) return true;
-        if (!take_part(f, s, &s->files_left, &s->written.files, false, err)) return false;
-        if (s->files_left > 0) return true;
-        finish_frame(f, s);
+        if (!take_part(f, s, &s->output_left, &s->written.output, true, err)) return TAKEN_FAILED;
+        if (s->output_left > 0) return TAKEN_ALL;
+        if (!take_part(f, s, &s->errors_left, &s->written.errors, false, err)) return TAKEN_FAILED;
+        if (s->errors_left > 0) return TAKEN_ALL;
+        if (!take_part(f, s, &s->files_left, &s->written.files, false, err)) return TAKEN_FAILED;
+        if (s->files_left > 0) return TAKEN_ALL;
+        if (!finish_frame(f, s)) return TAKEN_DAMAGED;
     }
+}
+
+/* Has the outputs of a node read at the next place. False: that is the first one again. */
+static bool go_to_next_place(gw_flock_fetch *f, source *s) {
+    ask_for_nodes(f);
+    if (++s->node <= f->node_count) return true;
+    s->node = 0;
+    s->job = (s->job + 1) % f->job_count;
+    if (f->job_count > 1) read_anew(f, s); /* another job's file has other bytes */
+    return s->job != 0;
+}
+
+static int64_t read_at_place(gw_flock_fetch *f, source *s, gw_err *err) {
+    const gw_peer_id *at = s->node == 0 || s->node > f->node_count ? &s->id : &f->nodes[s->node - 1];
+    gw_hex(at->bytes, sizeof at->bytes, s->in.node);
+    return read_piece(f, &s->in, f->jobs[s->job], GW_CHILD_OUTPUTS, &s->id, err);
+}
+
+/* Nobody has what is due of a node. False: for too long. */
+static bool wait_for_source(source *s, gw_err *err) {
+    uint64_t now_ns = gw_now_ns();
+    char text[GW_SHORT_TEXT];
+    gw_peer_id_short(&s->id, text);
+    s->again_ns = now_ns + AGAIN_NS;
+    if (s->silent_ns == 0) s->silent_ns = now_ns;
+    if (!s->told && now_ns >= s->silent_ns + TELL_NS) {
+        s->told = true;
+        gw_log(GW_WARN, "map", "what %u tasks have written is on node %s, which is waited for", s->due, text);
+    }
+    return now_ns < s->silent_ns + PATIENCE_NS ||
+           gw_fail(
+               err, GW_E_PEER,
+               "what %u tasks have written on node %s is not to be had: neither that node nor another one "
+               "that is here has it whole",
+               s->due, text);
 }
 
 /* Reads the outputs of a node while it has what is due. */
 static bool read_outputs(gw_flock_fetch *f, source *s, gw_err *err) {
-    bool waits;
-    if (!take_frames(f, s, &waits, err)) return false;
-    while (s->due > 0 && !waits) {
+    taken outcome = take_frames(f, s, err);
+    while (s->due > 0 && outcome != TAKEN_WAITS && outcome != TAKEN_FAILED) {
         gw_err why;
-        int64_t got = read_piece(f, &s->in, GW_OUTPUTS_NAME, &why);
-        if (got <= 0) {
-            uint64_t now_ns = gw_now_ns();
-            if (s->silent_ns == 0) s->silent_ns = now_ns;
-            if (!s->told && now_ns >= s->silent_ns + TELL_NS) {
-                s->told = true;
-                gw_log(GW_WARN, "map", "what %u tasks have written is on node %.8s, which is waited for",
-                       s->due, s->in.node);
-            }
-            if (now_ns < s->silent_ns + PATIENCE_NS) return true;
-            return gw_fail(
-                err, GW_E_PEER,
-                "what %u tasks have written is on node %.8s, which does not have it or does not answer: %s",
-                s->due, s->in.node, got < 0 ? why.text : "it has less than it said");
+        if (gw_now_ns() < s->again_ns) return true;
+        if (outcome == TAKEN_DAMAGED) read_anew(f, s);
+        if (outcome != TAKEN_DAMAGED && read_at_place(f, s, &why) > 0) {
+            outcome = take_frames(f, s, err);
+            if (outcome == TAKEN_DAMAGED) continue;
+            s->silent_ns = 0;
+        } else {
+            outcome = TAKEN_ALL;
+            if (!go_to_next_place(f, s)) return wait_for_source(s, err);
         }
-        s->silent_ns = 0;
-        if (!take_frames(f, s, &waits, err)) return false;
     }
-    return true;
+    return outcome != TAKEN_FAILED;
 }
 
 /* Whether the job is over. */
@@ -365,14 +471,10 @@ static bool ask_whether_over(gw_flock_fetch *f) {
     if (f->over || gw_now_ns() < f->looked_ns + LOOK_NS) return f->over;
     f->looked_ns = gw_now_ns();
     json_t *answer = gw_flock_ask(
-        f->client, json_pack("{s:s,s:[s],s:i}", "do", "wait", "jobs", f->job, "seconds", 0), &err);
+        f->client, json_pack("{s:s,s:[s],s:i}", "do", "wait", "jobs", f->jobs[0], "seconds", 0), &err);
     f->over = answer != NULL && json_is_true(json_object_get(answer, "over"));
     json_decref(answer);
     return f->over;
-}
-
-static uint32_t count_rows(const gw_flock_fetch *f) {
-    return gw_map_table_count(f->table, GW_MAP_SUCCESS) + gw_map_table_count(f->table, GW_MAP_FAILURE);
 }
 
 /* Connects to the member again where it has gone. False: for too long. */
@@ -408,8 +510,7 @@ bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *ta
     if (!keep_connected(f, err)) return false;
     if (f->alone_ns != 0) return true;
     bool was_over = ask_whether_over(f);
-    if (was_over && count_rows(f) < f->tasks) forget_stream(&f->rows); /* whoever has ended it has all rows */
-    bool asked = read_rows(f);
+    bool asked = was_over ? read_last_rows(f) : read_rows(f);
     if (asked && was_over) commit_all(f); /* nobody will commit more */
     if (asked || f->rowless_ns == 0) f->rowless_ns = asked ? 0 : gw_now_ns();
     for (uint32_t i = 0; i < f->source_count; i++) {

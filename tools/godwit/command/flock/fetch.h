@@ -1,5 +1,5 @@
 /* Fetches what has become of the tasks of a map on a flock: the rows from one node that runs it, and what tasks wrote from
- * the nodes where they ran, as soon as rows are committed. Files: tools/godwit/map/child. Main thread. */
+ * the nodes where they ran, or those that have copies of it, as soon as rows are committed. Files: tools/godwit/map/child. Main thread. */
 #ifndef GODWIT_TOOLS_GODWIT_COMMAND_FLOCK_FETCH_H
 #define GODWIT_TOOLS_GODWIT_COMMAND_FLOCK_FETCH_H
 
@@ -12,6 +12,8 @@ typedef struct gw_flock_fetch gw_flock_fetch;
  * this place when that has been restarted; both outlive the fetch. */
 gw_flock_fetch *gw_flock_fetch_open(gw_flock_client *client, const gw_flock_place *place, const char *job,
                                     uint32_t tasks);
+/* Looks for outputs in the folders of another job as well, one that this one tries again. */
+void gw_flock_fetch_also(gw_flock_fetch *fetch, const char *job);
 void gw_flock_fetch_close(gw_flock_fetch *fetch); /* NULL is allowed */
 /* Looks once, and gives each task that is ready to `take`. As gw_map_runner's fetch. */
 bool gw_flock_fetch_more(gw_flock_fetch *fetch, gw_map_store *store, gw_map_take *take, void *map, bool *over,

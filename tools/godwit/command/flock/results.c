@@ -7,6 +7,7 @@
 #include "core/os/durable.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/command/flock/tasks.h"
 #include "tools/godwit/flock/beneath.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/suggest.h"
@@ -59,14 +60,16 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static const struct argp_option options[] = {
     {"output", 'o', "FOLDER", 0, "A new or empty folder for the results (the job's name)", 0},
-    {"node", NODE, "NODE", 0, "What is on this node (where the job has ended, or ran last)", 0},
+    {"node", NODE, "NODE", 0, "What is on this node, as files (where the job has ended, or ran last)", 0},
     {"no-checkpoint", NO_CHECKPOINT, NULL, 0, "Of a job of steps, leave its checkpoint out", 0},
     {0},
 };
 
 static const char doc[] = "Fetches what a job has left, from the nodes that have it.\v"
                           "In the folder come out and err, which are what the job has written to its "
-                          "outputs; work/, where it ran in a "
+                          "outputs; of a map out, err and tasks.jsonl, which are what its tasks have "
+                          "written, in their order, and what has become of each, and work/ with the files "
+                          "that are brought back; of another job work/, where it ran in a "
                           "directory of its own: what is in that; and for a job of steps state/ with its "
                           "newest checkpoint, for 'godwit "
                           "inspect', 'export' and 'generate'. What a job wrote into a directory that nodes "
@@ -280,6 +283,32 @@ static void print_results(const choice *c, const char *folder, const char *node,
     printf("\n");
 }
 
+static void print_tasks(const choice *c, const char *folder, const gw_flock_tasks *tasks) {
+    if (c->place.json) {
+        json_t *object = json_object();
+        gw_json_text(object, "folder", folder);
+        gw_json_count(object, "tasks", tasks->count);
+        gw_json_count(object, "ended", tasks->ended);
+        gw_json_count(object, "failed", tasks->failed);
+        gw_json_print(object);
+        return;
+    }
+    printf("%s: what %u of %u tasks have left", folder, tasks->ended, tasks->count);
+    if (tasks->failed > 0) printf(", of which %u have failed", tasks->failed);
+    printf("\n");
+}
+
+/* Fetches what the tasks of a map have left, from whichever nodes have it. */
+static bool fetch_tasks(const choice *c, gw_flock_client *client, const json_t *job, gw_err *err) {
+    const char *folder = c->to != NULL ? c->to : gw_flock_text(job, "name");
+    gw_flock_tasks tasks;
+    int root = open_folder(folder, err);
+    bool good = root >= 0 && gw_flock_tasks_fetch(client, &c->place, job, root, folder, &tasks, err);
+    if (root >= 0) close(root);
+    if (good) print_tasks(c, folder, &tasks);
+    return good;
+}
+
 static bool fetch(const choice *c, gw_flock_client *client, const json_t *job, const json_t *node,
                   gw_err *err) {
     char id[GW_ID_TEXT];
@@ -320,7 +349,9 @@ int gw_results_main(int argc, char **argv) {
     if (!gw_flock_connect(&c.place, &client, &err)) return gw_command_fail(argv[0], &err);
     const json_t *job = gw_flock_find_job(&client, c.job, &err);
     json_t *node = job != NULL && c.node != NULL ? gw_flock_find_node(&client, c.node, &err) : NULL;
-    bool good = job != NULL && (c.node == NULL || node != NULL) && fetch(&c, &client, job, node, &err);
+    bool of_tasks = job != NULL && c.node == NULL && strcmp(gw_flock_text(job, "kind"), "map") == 0;
+    bool good = job != NULL && (c.node == NULL || node != NULL) &&
+                (of_tasks ? fetch_tasks(&c, &client, job, &err) : fetch(&c, &client, job, node, &err));
     json_decref(node);
     gw_flock_disconnect(&client);
     return good ? 0 : gw_command_fail(argv[0], &err);

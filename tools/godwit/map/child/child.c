@@ -2,12 +2,13 @@
 
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/map/copies.h"
 #include "core/map/share.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
 #include "tools/godwit/flock/children.h"
 #include "tools/godwit/flock/relay.h"
-#include "tools/godwit/map/child/outputs.h"
+#include "tools/godwit/map/child/copier.h"
 #include "tools/godwit/map/child/row_log.h"
 #include "tools/godwit/map/task_list.h"
 
@@ -25,6 +26,18 @@
 #define PROGRESS_NS UINT64_C(500000000)
 #define FAREWELL_NS UINT64_C(100000000)
 
+enum {
+    SHARE = 1,
+    COPIES
+}; /* the first byte of a message between siblings: for which of the two the rest is */
+
+/* A task that has ended, and whose row is told when its output, which ends there, is safe. */
+typedef struct ended {
+    struct ended *next;
+    uint64_t end;
+    gw_map_row row;
+} ended;
+
 typedef struct child {
     const char *folder;
     uint32_t slots;                /* 0: as many as the member says */
@@ -37,10 +50,13 @@ typedef struct child {
     void *map;
     gw_relay_child *relay;
     gw_map_share *share; /* NULL until the member has said who this peer is */
+    gw_peer_id self;
     uint64_t life;
+    gw_map_copies *copies;
     gw_row_log *log;
-    int outputs;
-    gw_timer timer, progress_timer;
+    gw_copier *copier;
+    ended *ended, **last_ended;
+    gw_timer timer, copies_timer, progress_timer;
     uint64_t complete_ns; /* when all tasks had a row, and were committed; 0: not yet */
     bool leaving;
     gw_map_row failure; /* the first that was found */
@@ -63,9 +79,16 @@ static void due(void *context) {
     follow_share(c);
 }
 
-static void send_message(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
-    child *c = context;
-    gw_relay_child_send(c->relay, to, bytes, length);
+static void send_message(child *c, uint8_t kind, const gw_peer_id *to, const void *bytes, size_t length) {
+    static uint8_t message[1 + GW_MAP_SHARE_MESSAGE_BYTES]; /* one thread */
+    GW_ASSERT(length < sizeof message);
+    message[0] = kind;
+    memcpy(message + 1, bytes, length);
+    gw_relay_child_send(c->relay, to, message, 1 + length);
+}
+
+static void send_of_share(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
+    send_message(context, SHARE, to, bytes, length);
 }
 
 static void learned(void *context, const gw_map_origin *origin, uint64_t first, const gw_map_row *rows,
@@ -88,6 +111,69 @@ static void durable(void *context, const gw_map_origin *origin, uint64_t count) 
 static void disk_failed(void *context, const gw_err *err) {
     child *c = context;
     c->trouble(c->map, err);
+}
+
+/* The outputs. */
+
+static void send_of_copies(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
+    send_message(context, COPIES, to, bytes, length);
+}
+
+static void copies_due(void *context);
+
+/* Tells the rows of tasks whose outputs have become safe. */
+static void tell_safe(child *c) {
+    uint64_t safe = gw_map_copies_safe(c->copies);
+    bool any = false;
+    while (c->ended != NULL && c->ended->end <= safe) {
+        ended *e = c->ended;
+        c->ended = e->next;
+        if (c->ended == NULL) c->last_ended = &c->ended;
+        gw_map_share_finished(c->share, &e->row, gw_now_ns());
+        free(e);
+        any = true;
+    }
+    if (any) follow_share(c);
+}
+
+static void follow_copies(child *c) {
+    gw_map_copies_errand errand;
+    gw_err err;
+    if (c->copies == NULL) return;
+    if (gw_map_copies_is_behind(c->copies)) {
+        gw_fail(&err, GW_E_CORRUPT,
+                "another node has more of what tasks have written here than this disk, which has lost it");
+        return c->trouble(c->map, &err);
+    }
+    tell_safe(c);
+    if (!gw_copier_is_copying(c->copier) && gw_map_copies_next(c->copies, &errand, gw_now_ns()))
+        gw_copier_copy(c->copier, &errand);
+    if (!gw_timer_set(c->loop, &c->copies_timer, gw_map_copies_next_deadline(c->copies), copies_due, c, &err))
+        c->trouble(c->map, &err);
+}
+
+static void copies_due(void *context) {
+    child *c = context;
+    gw_map_copies_tick(c->copies, gw_now_ns());
+    follow_copies(c);
+}
+
+static void outputs_flushed(void *context, uint64_t bytes) {
+    child *c = context;
+    gw_map_copies_have(c->copies, &c->self, bytes, gw_now_ns());
+    follow_copies(c);
+}
+
+static void output_copied(void *context, const gw_peer_id *whose, uint64_t bytes) {
+    child *c = context;
+    gw_map_copies_have(c->copies, whose, bytes, gw_now_ns());
+    follow_copies(c);
+}
+
+static void output_missed(void *context, const gw_peer_id *whose) {
+    child *c = context;
+    gw_map_copies_failed(c->copies, whose, gw_now_ns());
+    follow_copies(c);
 }
 
 static bool recover_rows(void *context, const gw_map_origin *origin, uint64_t first, const gw_map_row *rows,
@@ -159,14 +245,18 @@ static bool begin(child *c, const gw_peer_id *self, uint32_t slots, gw_err *err)
     gw_map_share_config config = {.self = {*self, c->life},
                                   .tasks = c->tasks.count,
                                   .slots = c->leaving ? 0 : slots,
-                                  .sink = {c, send_message, learned, committed}};
+                                  .sink = {c, send_of_share, learned, committed}};
+    gw_map_copies_sink sink = {c, send_of_copies};
     gw_row_log_reader reader = {c, recover_rows, NULL};
     gw_row_log_events events = {c, durable, disk_failed};
     c->share = gw_map_share_open(&config, gw_now_ns(), err);
     if (c->share == NULL) return false;
-    c->log = gw_row_log_open(c->loop, c->folder, c->outputs, &reader, &events, err);
-    if (c->log != NULL) adopt_before(c);
-    return c->log != NULL;
+    c->log = gw_row_log_open(c->loop, c->folder, &reader, &events, err);
+    if (c->log == NULL) return false;
+    adopt_before(c);
+    c->self = *self;
+    c->copies = gw_map_copies_open(self, &sink, gw_now_ns());
+    return gw_copier_begin(c->copier, err);
 }
 
 /* The member. */
@@ -183,20 +273,29 @@ static void heard_peers(void *context, const gw_peer_id *self, uint32_t slots, c
     }
     gw_map_share_set_slots(c->share, c->leaving ? 0 : slots, gw_now_ns());
     gw_map_share_set_peers(c->share, peers, count, gw_now_ns());
+    gw_map_copies_set_peers(c->copies, peers, count, gw_now_ns());
     follow_share(c);
+    follow_copies(c);
 }
 
 static void heard_message(void *context, const gw_peer_id *from, const void *bytes, size_t length) {
     child *c = context;
-    if (c->share == NULL) return;
-    if (!gw_map_share_message(c->share, from, bytes, length, gw_now_ns()))
-        gw_log(GW_WARN, "map", "another node sends what makes no sense to this build");
-    follow_share(c);
+    const uint8_t *kind = bytes;
+    if (c->copies == NULL || length == 0) return;
+    bool good = kind[0] == COPIES ? gw_map_copies_message(c->copies, from, kind + 1, length - 1, gw_now_ns())
+                                  : kind[0] == SHARE && gw_map_share_message(c->share, from, kind + 1,
+                                                                             length - 1, gw_now_ns());
+    if (!good) gw_log(GW_WARN, "map", "another node sends what makes no sense to this build");
+    if (kind[0] == COPIES)
+        follow_copies(c);
+    else
+        follow_share(c);
 }
 
 static void heard_no_more(void *context) {
     child *c = context;
     if (c->share != NULL) gw_map_share_cut_off(c->share);
+    if (c->copies != NULL) gw_map_copies_cut_off(c->copies);
 }
 
 /* The feed. */
@@ -230,11 +329,17 @@ static bool open_feed(void *context, gw_loop *loop, void (*trouble)(void *map, c
                       gw_err *err) {
     child *c = context;
     gw_relay_child_events events = {c, heard_peers, heard_message, heard_no_more};
+    gw_copier_events of_copier = {c, outputs_flushed, output_copied, output_missed, disk_failed};
     c->loop = loop;
     c->trouble = trouble;
     c->map = map;
+    c->copier = gw_copier_open(loop, c->folder, c->directory, &c->job, &of_copier, err);
+    if (c->copier == NULL) return false;
     c->relay = gw_relay_child_open(loop, c->directory, &c->job, &events, err);
-    if (c->relay == NULL) return false;
+    if (c->relay == NULL) {
+        GW_ASSERT(gw_copier_close(c->copier, 0)); /* it has not begun */
+        return false;
+    }
     tell_progress(c);
     return true;
 }
@@ -277,10 +382,17 @@ static uint32_t position_of(const child *c, uint64_t number) {
 static bool task_ended(void *context, uint64_t number, const gw_map_row *given, gw_map_store *store,
                        const gw_map_written *written, gw_err *err) {
     child *c = context;
-    gw_map_row row = *given;
-    row.task = position_of(c, number);
-    if (!gw_outputs_add(c->outputs, store, row.task, row.attempt, written, err)) return false;
-    gw_map_share_finished(c->share, &row, gw_now_ns());
+    ended *e = calloc(1, sizeof *e);
+    GW_ASSERT_MEMORY(e != NULL);
+    e->row = *given;
+    e->row.task = position_of(c, number);
+    if (!gw_copier_add(c->copier, store, e->row.task, e->row.attempt, written, &e->end, err)) {
+        free(e);
+        return false;
+    }
+    *c->last_ended = e;
+    c->last_ended = &e->next;
+    gw_map_share_ended(c->share, e->row.task, e->row.wall_us, gw_now_ns());
     follow_share(c);
     return true;
 }
@@ -300,15 +412,35 @@ static void say_farewell(child *c) {
     for (uint64_t now; (now = gw_now_ns()) < end_ns;) gw_loop_turn(c->loop, end_ns - now);
 }
 
+/* Waits until what tasks have written here is safe: else they are run again elsewhere. */
+static void wait_for_copies(child *c) {
+    uint64_t end_ns = gw_now_ns() + CLOSE_NS, now_ns, safe = 0;
+    while (c->ended != NULL && !gw_map_share_is_complete(c->share) && (now_ns = gw_now_ns()) < end_ns) {
+        gw_loop_turn(c->loop, end_ns - now_ns);
+        if (gw_map_copies_safe(c->copies) > safe) end_ns = gw_now_ns() + CLOSE_NS;
+        safe = gw_map_copies_safe(c->copies);
+    }
+}
+
 static bool close_feed(void *context) {
     child *c = context;
+    if (c->copies != NULL) wait_for_copies(c);
     if (!gw_row_log_close(c->log, CLOSE_NS)) return false;
     c->log = NULL;
     if (c->relay != NULL) say_farewell(c);
+    if (!gw_copier_close(c->copier, CLOSE_NS)) return false;
+    c->copier = NULL;
     gw_timer_cancel(&c->timer);
+    gw_timer_cancel(&c->copies_timer);
     gw_timer_cancel(&c->progress_timer);
     gw_relay_child_close(c->relay);
     gw_map_share_close(c->share);
+    gw_map_copies_close(c->copies);
+    while (c->ended != NULL) {
+        ended *e = c->ended;
+        c->ended = e->next;
+        free(e);
+    }
     return true;
 }
 
@@ -350,7 +482,7 @@ static int open_work(const char *folder) {
 }
 
 int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *folder, gw_err *err) {
-    child c = {.folder = folder, .slots = slots, .outputs = -1};
+    child c = {.folder = folder, .slots = slots};
     gw_map_feed feed = {&c,          open_feed, next_task, task_ended, open_work(folder),
                         count_tasks, leave,     close_feed};
     gw_map_options options = *given;
@@ -360,9 +492,8 @@ int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *f
     options.slots = 0; /* the member says how many */
     options.job = getenv("GODWIT_JOB");
     options.folder = folder;
-    if (read_folder(&c, err) && read_tasks(&c, err) && (c.outputs = gw_outputs_open(folder, err)) >= 0)
-        code = gw_map_main_loop(&options, err);
-    if (c.outputs >= 0) close(c.outputs);
+    c.last_ended = &c.ended;
+    if (read_folder(&c, err) && read_tasks(&c, err)) code = gw_map_main_loop(&options, err);
     if (feed.work >= 0) close(feed.work);
     gw_task_list_free(&c.tasks);
     free(c.bytes);

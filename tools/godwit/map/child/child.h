@@ -6,6 +6,10 @@
  *   work/.godwit-tasks   the tasks (task_list.h), as the member has put them there
  *   rows                 what has become of them, by all nodes (row_log.h)
  *   outputs              what those that ran here have written (outputs.h)
+ *   outputs.MEMBER       a copy of what those have written that ran there (copier.h)
+ *
+ * A task that has ended makes room for another one at once; its row is told to the siblings when what it wrote is on two
+ * disks (core/map/copies.h).
  *
  * Thread: main. */
 #ifndef GODWIT_TOOLS_GODWIT_MAP_CHILD_CHILD_H

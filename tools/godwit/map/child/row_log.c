@@ -44,7 +44,7 @@ struct gw_row_log {
     gw_row_log_events events;
     gw_helper *helper;
     char path[GW_PATH_BYTES];
-    int fd, outputs;
+    int fd;
     batch waiting;
     bool writing, failed, closing;
     uint64_t wrote_ns;
@@ -138,8 +138,6 @@ static void run(void *context) {
     gw_io *io = gw_io_system();
     gw_err err;
     t->good =
-        (io->fdatasync(io, log->outputs) == 0 ||
-         gw_fail_errno(&t->err, errno, "the outputs beside %s cannot be flushed", log->path)) &&
         gw_durable_write_fd(io, log->fd, log->path, t->batch.bytes, t->batch.length, &t->err) &&
         (io->fdatasync(io, log->fd) == 0 || gw_fail_errno(&t->err, errno, "%s cannot be flushed", log->path));
     if (!gw_loop_post(log->loop, written, t, &err)) gw_log(GW_ERROR, "map", "%s", err.text);
@@ -261,11 +259,11 @@ static bool recover(gw_row_log *log, const gw_row_log_reader *reader, gw_err *er
     return whole || gw_durable_write_fd(io, log->fd, log->path, MAGIC, sizeof MAGIC, err);
 }
 
-gw_row_log *gw_row_log_open(gw_loop *loop, const char *folder, int outputs, const gw_row_log_reader *reader,
+gw_row_log *gw_row_log_open(gw_loop *loop, const char *folder, const gw_row_log_reader *reader,
                             const gw_row_log_events *events, gw_err *err) {
     gw_row_log *log = calloc(1, sizeof *log);
     GW_ASSERT_MEMORY(log != NULL);
-    *log = (gw_row_log){.loop = loop, .events = *events, .fd = -1, .outputs = outputs};
+    *log = (gw_row_log){.loop = loop, .events = *events, .fd = -1};
     if (gw_durable_path(log->path, err, "%s/%s", folder, GW_ROW_LOG_NAME) && recover(log, reader, err) &&
         (log->helper = gw_helper_open("gw-rows", err)) != NULL)
         return log;

@@ -42,9 +42,8 @@ typedef struct gw_row_log_events {
     void (*failed)(void *context, const gw_err *err);
 } gw_row_log_events;
 
-/* Reads the file in `folder`, cuts what a crash has torn off its end, and adds to it from then on. `outputs` is a file
- * that is flushed before rows are, and outlives the log; its reader may be NULL. NULL on failure. */
-gw_row_log *gw_row_log_open(gw_loop *loop, const char *folder, int outputs, const gw_row_log_reader *reader,
+/* Reads the file in `folder`, cuts what a crash has torn off its end, and adds to it from then on. NULL on failure. */
+gw_row_log *gw_row_log_open(gw_loop *loop, const char *folder, const gw_row_log_reader *reader,
                             const gw_row_log_events *events, gw_err *err);
 /* Writes what waits, for `patience_ns` at most. False: the disk does not answer, and the process must end as it is. NULL
  * is allowed. */
