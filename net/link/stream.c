@@ -539,12 +539,10 @@ bool gw_stream_detach(gw_stream *stream, gw_detached *out, gw_err *err) {
         if (ahead == NULL) return gw_fail(err, GW_E_NOMEM, "no memory to detach a stream");
         memcpy(ahead, stream->in + stream->in_start, stream->in_count);
     }
-    *out = (gw_detached){.seal = stream->seal,
-                         .open = stream->open,
-                         .remote = stream->remote,
-                         .fd = stream->fd,
-                         .ahead = ahead,
-                         .ahead_bytes = stream->in_count};
+    *out = (gw_detached){
+        .remote = stream->remote, .fd = stream->fd, .ahead = ahead, .ahead_bytes = stream->in_count};
+    gw_cipher_move(&out->seal, &stream->seal);
+    gw_cipher_move(&out->open, &stream->open);
     stop(stream, false);
     release(stream);
     return true;
@@ -574,13 +572,11 @@ gw_stream *gw_stream_attach(gw_loop *loop, gw_detached *detached, const gw_strea
     stream->fd = detached->fd;
     stream->stage = READY;
     stream->connected = true;
-    stream->seal = detached->seal;
-    stream->open = detached->open;
+    gw_cipher_move(&stream->seal, &detached->seal);
+    gw_cipher_move(&stream->open, &detached->open);
     stream->remote = detached->remote;
     stream->other = detached->remote.from;
     stream->events = *events;
-    gw_cipher_wipe(&detached->seal);
-    gw_cipher_wipe(&detached->open);
     if (gw_watch_add(loop, &stream->watch, stream->fd, EPOLLIN, on_ready, stream, err)) return stream;
     gw_stream_close(stream);
     return NULL;

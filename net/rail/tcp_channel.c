@@ -94,8 +94,8 @@ gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t rail, uint32_t pay
     channel->sealed = sealed;
     channel->base.payload_most = payload_most;
     channel->record_most = record_most;
-    channel->seal = stream->seal;
-    channel->open = stream->open;
+    gw_cipher_move(&channel->seal, &stream->seal);
+    gw_cipher_move(&channel->open, &stream->open);
     channel->tx.records = records;
     channel->rx.bytes = bytes;
     channel->rx.end = stream->ahead_bytes;

@@ -339,6 +339,24 @@ Test(cli, who_listens_everywhere_says_where_it_is_reached) {
     cr_expect_eq(system(line), 0);
 }
 
+/* A peer with a key says what encrypts; a library that is missing is no reason to stop. */
+Test(cli, who_has_a_key_says_what_encrypts) {
+    const char *dir = folder();
+    char line[300];
+    snprintf(line, sizeof line, "keygen %s/k", dir);
+    cr_assert_eq(godwit(line).code, 0);
+    snprintf(line, sizeof line, "run synthetic --steps 1 --shards 2 --shard-ms 0 --key %s/k --dir %s/d", dir,
+             dir);
+    setenv("GODWIT_LIBCRYPTO", "/nowhere/libcrypto.so.3", 1);
+    outcome o = godwit(line);
+    cr_expect_eq(o.code, 0, "%s", o.err);
+    cr_expect_not_null(strstr(o.out, " libsodium encrypts all records"), "%s", o.out);
+    cr_expect_str_empty(o.err);
+    snprintf(line, sizeof line, "rm -r %s", dir);
+    cr_expect_eq(system(line), 0);
+    cr_expect_null(strstr(run_once("run synthetic --steps 1 --shards 2 --shard-ms 0").out, "encrypts"));
+}
+
 /* Without a key nobody is asked for anything; on loopback it is this machine's own affair. */
 Test(cli, http_that_others_reach_is_warned_of) {
     outcome o = run_once("run synthetic --steps 1 --shards 2 --shard-ms 0 --http 0.0.0.0:0");
@@ -774,6 +792,17 @@ Test(cli, status_shows_gpus_and_how_sums_go) {
     o = status_of(&s);
     cr_expect_null(strstr(o.out, "GPU"), "%s", o.out);
     cr_expect_null(strstr(o.out, "sums"), "%s", o.out);
+}
+
+Test(cli, status_shows_how_records_are_encrypted) {
+    static gw_node_snapshot s = {
+        .job = "digits", .phase = "computing", .encryption = "AES-256-GCM by libsodium"};
+    outcome o = status_of(&s);
+    cr_expect_not_null(strstr(o.out, "\n  records to other peers are encrypted: AES-256-GCM by libsodium\n"),
+                       "%s", o.out);
+    s.encryption[0] = '\0';
+    o = status_of(&s);
+    cr_expect_null(strstr(o.out, "encrypted"), "%s", o.out);
 }
 
 Test(cli, keygen_writes_a_private_key_once) {

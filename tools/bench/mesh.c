@@ -132,6 +132,8 @@ bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *event
             mesh->fds[rank][to][s] = -1;
             gw_cipher_start(&stream.seal, mesh->algorithm, keys[rank > to], GW_RECORD_DATA);
             gw_cipher_start(&stream.open, mesh->algorithm, keys[rank < to], GW_RECORD_DATA);
+            gw_cipher_prefer_libcrypto(&stream.seal, mesh->libcrypto_from);
+            gw_cipher_prefer_libcrypto(&stream.open, mesh->libcrypto_from);
             done = gw_fabric_adopt(*transport, &stream, err);
         }
     }

@@ -12,6 +12,8 @@ enum { GW_MESH_PEERS = 16 };
 typedef struct gw_mesh {
     uint32_t kinds, count, rails; /* kinds: the kinds of path (net/fabric/fabric.h) */
     gw_algorithm algorithm;
+    size_t
+        libcrypto_from; /* as in gw_cipher_prefer_libcrypto; 0, as peers do it, unless the caller sets it */
     gw_transport_events events; /* the events of this process's member */
     uint32_t ups;
     pthread_mutex_t lock;

@@ -33,8 +33,8 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 # The serial OpenBLAS itself: what shlibdeps finds may be any of the builds of OpenBLAS.
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "libopenblas0-serial, systemd | systemd-standalone-sysusers | systemd-sysusers")
-# They are opened while the program runs: for RDMA, and for --webhook.
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ibverbs-providers, libcurl4, libibverbs1, librdmacm1")
+# They are opened while the program runs: for RDMA, for --webhook, and for faster encryption.
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "ibverbs-providers, libcurl4, libibverbs1, librdmacm1, libssl3 | libssl3t64")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "gnuplot-nox, python3")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "long computations on a flock of peers that may die
 Godwit runs one long computation, such as training a model, on a flock of

@@ -498,6 +498,8 @@ static raw *raw_connect(world *w, gw_stream_kind kind) {
 
 static void raw_close(raw *r) {
     close(r->fd);
+    gw_cipher_wipe(&r->seal);
+    gw_cipher_wipe(&r->open);
     free(r);
 }
 

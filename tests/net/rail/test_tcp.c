@@ -311,6 +311,7 @@ Test(tcp, silence_is_what_does_not_come_where_it_would_be_read) {
     for (uint32_t i = 1; i <= 2; i++) cr_expect_eq(silence_of(channel), i);
     channel->ops->close(channel);
     close(other);
+    gw_cipher_wipe(&seal);
     stream = stream_of(&peer, 0, &other);
     channel = gw_tcp_channel_open(&stream, 0, GW_RAIL_PAYLOAD, &err);
     cr_assert_not_null(channel, "%s", err.text);

@@ -21,6 +21,12 @@ static pipe_ends *open_pipe(gw_algorithm algorithm) {
     return p;
 }
 
+static void close_pipe(pipe_ends *p) {
+    gw_cipher_wipe(&p->seal);
+    gw_cipher_wipe(&p->open);
+    free(p);
+}
+
 static size_t algorithms(gw_algorithm out[3]) {
     cr_assert(sodium_init() >= 0);
     size_t count = 0;
@@ -52,7 +58,7 @@ Test(record, carries_every_length_in_and_out_of_place) {
             flock_need(gw_record_open(&p->open, record, bytes, to, &err), &err);
             cr_assert_eq(memcmp(to, payload, length), 0);
         }
-        free(p);
+        close_pipe(p);
     }
 }
 
@@ -76,7 +82,7 @@ Test(record, changed_or_cut_anywhere_it_does_not_open) {
             cr_assert(!gw_record_open(&fresh, record, cut, opened, &err), "cut at %zu", cut);
         }
         flock_need(gw_record_open(&p->open, record, bytes, opened, &err), &err);
-        free(p);
+        close_pipe(p);
     }
 }
 
@@ -99,7 +105,7 @@ Test(record, repeated_reordered_and_dropped_records_do_not_open) {
         cr_assert(!gw_record_open(&after, third, bytes, opened, &err), "dropped");
         flock_need(gw_record_open(&p->open, second, bytes, opened, &err), &err);
         flock_need(gw_record_open(&p->open, third, bytes, opened, &err), &err);
-        free(p);
+        close_pipe(p);
     }
 }
 
@@ -115,7 +121,7 @@ Test(record, headers_out_of_bounds_are_refused) {
     flock_need(gw_record_measure(&p->open, most, &bytes, &more, &err), &err);
     cr_assert_eq(bytes, GW_RECORD_CONTROL + 20);
     cr_assert(more);
-    free(p);
+    close_pipe(p);
 }
 
 Test(record, a_cipher_ends_before_its_counter_could_repeat) {
@@ -128,7 +134,7 @@ Test(record, a_cipher_ends_before_its_counter_could_repeat) {
     cr_assert(!gw_record_seal(&p->seal, "x", 1, false, record, &err));
     cr_assert_eq(err.code, GW_E_LIMIT);
     cr_assert(!gw_record_open(&p->open, record, gw_record_bytes(&p->open, 1), opened, &err));
-    free(p);
+    close_pipe(p);
 }
 
 Test(record, the_bytes_are_pinned) {
@@ -146,6 +152,6 @@ Test(record, the_bytes_are_pinned) {
         flock_need(gw_record_seal(&p->seal, "hi", 2, true, record, &err), &err);
         gw_hex(record, gw_record_bytes(&p->seal, 2), text);
         cr_assert_str_eq(text, pins[a]);
-        free(p);
+        close_pipe(p);
     }
 }

@@ -637,6 +637,26 @@ Test(snapshot, gpu_metrics_are_those_that_a_gpu_tells) {
     free(text);
 }
 
+Test(snapshot, encryption_is_told_where_there_is_a_key) {
+    static gw_node_snapshot s;
+    s = *rig_busy_snapshot();
+    char *text = gw_snapshot_metrics(&s, GW_EXPOSITION_TEXT), *json = gw_snapshot_json(&s);
+    cr_expect_null(strstr(text, "encryption"), "%s", text);
+    cr_expect_null(strstr(json, "encryption"), "%s", json);
+    free(text);
+    free(json);
+    strcpy(s.encryption, "AES-256-GCM by libsodium");
+    text = gw_snapshot_metrics(&s, GW_EXPOSITION_TEXT);
+    json = gw_snapshot_json(&s);
+    cr_expect_not_null(strstr(text, "\ngodwit_encryption_info{means=\"AES-256-GCM by libsodium\"} 1\n"), "%s",
+                       text);
+    json_t *object = json_loads(json, 0, NULL);
+    cr_expect_str_eq(json_string_value(json_object_get(object, "encryption")), "AES-256-GCM by libsodium");
+    json_decref(object);
+    free(text);
+    free(json);
+}
+
 /* A peer in the middle of its job, a million joules of which RAPL has counted. */
 static gw_node_snapshot *with_energy(void) {
     gw_node_snapshot *s = rig_busy_snapshot();

@@ -315,6 +315,8 @@ static void print_status(const json_t *status) {
     print_checkpoints(json_object_get(status, "checkpoints"));
     print_gpus(json_object_get(status, "gpus"));
     print_sums(text_of(status, "sums"));
+    if (json_object_get(status, "encryption") != NULL)
+        printf("  records to other peers are encrypted: %s\n", text_of(status, "encryption"));
 }
 
 /* Prints the peer's answer; with --json as it came, also if it is an error. */

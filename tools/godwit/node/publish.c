@@ -668,6 +668,7 @@ static void fill_network(const gw_publisher *p, gw_node_snapshot *s) {
     s->counter[GW_COUNT_FETCHED] = atomic_load(&p->of.fetcher->bytes);
     s->counter[GW_COUNT_SERVED] = atomic_load(&p->of.server->bytes);
     memcpy(s->packets, gw_packet_counts(network->packets), sizeof s->packets);
+    if (network->local.keyring->count > 0) gw_record_means(s->encryption);
     s->half_open = (uint32_t)gw_listener_half_open(network->listener);
 }
 

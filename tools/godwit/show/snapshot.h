@@ -8,6 +8,7 @@
 #include "core/brain/peer.h"
 #include "core/record/view.h"
 #include "net/secure/packet.h"
+#include "net/secure/record.h"
 #include "tools/godwit/energy/energy.h"
 #include "tools/godwit/energy/factors.h"
 #include "tools/godwit/show/exposition.h"
@@ -189,6 +190,8 @@ typedef struct gw_node_snapshot {
     double shards_a_step; /* recent mean, of the whole flock; 0 = none yet */
     /* the path of the GPU's latest sums: "nccl", "host memory"; empty = no GPU, or no sum yet */
     char sums[16];
+    char encryption
+        [GW_RECORD_MEANS]; /* how records to other peers are encrypted; empty = not at all: no key */
 } gw_node_snapshot;
 
 /* Lists one more peer. If there is no room, it replaces one of less interest: this peer comes before

@@ -130,6 +130,7 @@ static void set_run(json_t *root, const gw_node_snapshot *s) {
     gw_json_count(root, "gossip_health", s->health);
     gw_json_count(root, "half_open", s->half_open);
     if (s->sums[0] != '\0') gw_json_text(root, "sums", s->sums);
+    if (s->encryption[0] != '\0') gw_json_text(root, "encryption", s->encryption);
     gw_json_flag(root, "disk_writable", !s->disk_fails);
     gw_json_step(root, "checkpoint_step", s->checkpoint_step);
     gw_json_real(root, "checkpoint_age_s", s->checkpoint_age_s);

@@ -73,6 +73,14 @@ static void counters(gw_exposition *page, const gw_node_snapshot *s) {
     }
 }
 
+static void encryption(gw_exposition *page, const gw_node_snapshot *s) {
+    if (s->encryption[0] == '\0') return;
+    gw_exposition_family(page, "godwit_encryption_info", GW_METRIC_INFO,
+                         "How records to other peers are encrypted; without a key there is no such sample.");
+    gw_exposition_label(page, "means", s->encryption);
+    gw_exposition_count(page, 1);
+}
+
 /* Writes the last corruption as a label, for people who are alerted by the counter. */
 static void corruption(gw_exposition *page, const gw_node_snapshot *s) {
     if (s->corruption[0] == '\0') return;
@@ -211,6 +219,7 @@ char *gw_snapshot_metrics(const gw_node_snapshot *snapshot, gw_exposition_format
     peers(&page, snapshot);
     report(&page, snapshot);
     counters(&page, snapshot);
+    encryption(&page, snapshot);
     corruption(&page, snapshot);
     packets(&page, snapshot);
     gw_snapshot_gpus(&page, snapshot);
