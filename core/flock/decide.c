@@ -27,7 +27,8 @@ typedef struct entry {
 struct gw_decider {
     gw_peer_id self;
     uint64_t decision;
-    bool was_past_gate;
+    bool was_past_gate, was_larger, was_lesser; /* was_lesser: after it was on the larger side */
+    uint32_t returns;
     entry **table; /* open addressing; a power of two */
     uint32_t count, room;
     entry **by_record; /* the entry of the record at each index when it was met last, or NULL */
@@ -522,10 +523,18 @@ static void follow(outcome *o, const work *w, const gw_allotment *allotment) {
     free(given);
 }
 
+/* Looks whether this member has come back from the lesser side. */
+static void note_side(gw_decider *d, bool past_gate, bool lesser) {
+    d->was_larger |= past_gate && !lesser;
+    d->returns += d->was_lesser && !lesser;
+    d->was_lesser = d->was_larger && lesser;
+}
+
 uint64_t gw_decide(gw_decider *d, const gw_decide_input *in, gw_claims *claims, gw_decide_act *act,
                    void *context) {
     meet(d, in);
     work *w = open_work(d, in);
+    note_side(d, in->past_gate, w->lesser);
     gw_allot_input input = {.jobs = w->jobs,
                             .job_count = w->job_count,
                             .nodes = w->nodes,
@@ -544,6 +553,10 @@ uint64_t gw_decide(gw_decider *d, const gw_decide_input *in, gw_claims *claims, 
 gw_job_view gw_decider_view(const gw_decider *d, const gw_job_record_id *id) {
     const entry *e = find(d, id);
     return e != NULL ? e->view : (gw_job_view){.reason = GW_WAIT_LATER};
+}
+
+uint32_t gw_decider_returns(const gw_decider *d) {
+    return d->returns;
 }
 
 const gw_job_spec *gw_decider_spec(const gw_decider *d, const gw_job_record_id *id) {

@@ -270,6 +270,24 @@ class Lives(Case):
         self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0"], ["end"]))
         self.assertEqual(len(flock[0].job(job)["ends"]), 1)
 
+    def test_a_member_that_is_lost_twice_is_doubtful_for_a_while(self):
+        flock = self.flock(2)
+        for state in ("ready", "doubtful"):
+            flock[1].kill()
+            flock[1].start([flock[0]])
+            self.until(f"it is {state}", lambda: flock[0].nodes().get("n2") == state)  # noqa: B023
+        self.assertRegex(flock[1].last_words(), "was lost to the others 2 times within an hour: .* takes none for 40 s")
+        job = self.counted(flock)
+        self.assertIs(self.runs_on(flock, job), flock[0])
+        flock[0].do("drain", "n1")
+        self.assertIs(self.runs_on(flock, job), flock[1])  # nobody else is there
+        flock[0].do("drain", "--undo", "n2")
+        self.until("it is trusted", lambda: flock[0].nodes()["n2"] == "ready")
+        flock[1].do("down")
+        flock[1].end()
+        flock[1].start([flock[0]])
+        self.until("it left in order", lambda: flock[0].nodes()["n2"] == "ready")
+
     def test_a_member_that_comes_back_accounts_for_what_has_ended_meanwhile(self):
         flock = self.flock(1)
         job = self.counted(flock)
@@ -406,8 +424,11 @@ class Lives(Case):
         job, held = flock[0].submit("--", "true"), flock[0].submit("--hold", "--", "true")
         flock[1].wait(job)
         flock[0].wait(job)
-        for member in flock:
-            self.assertEqual(member.do("forget", "--before", "2100-01-01"), "forgot 1 jobs\n")
+        forget = lambda member: member.do("forget", "--before", "2100-01-01")  # noqa: E731
+        self.assertEqual(forget(flock[0]), "forgot 1 jobs\n")
+        # The other one may tell it of the job again before it has forgotten it as well.
+        self.until("both have forgotten it", lambda: [forget(member) for member in flock] and
+                   all(set(member.jobs()) == {held} for member in flock))
         flock[0].kill()
         flock[0].start([flock[1]])
         flock.until_ready()

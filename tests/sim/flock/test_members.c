@@ -253,6 +253,52 @@ Test(members, of_a_pair_take_over_at_once_or_after_takeover) {
     }
 }
 
+/* Whoever has been lost twice within the hour takes nothing for a while: jobs wait for nodes that stay. */
+Test(members, that_come_and_go_take_jobs_a_few_times_alone) {
+    for (uint32_t cut = 0; cut < 2; cut++) {
+        sim_flock *w = open_members(4, 1);
+        run(w, 1.5);
+        for (uint32_t i = 0; i < 10; i++) submit(w, 0, 1, 1, 1, NULL); /* more than there is room for */
+        run(w, 3);
+        for (uint32_t i = 0; i < 30; i++) { /* half an hour */
+            if (cut)
+                part(w, 3, true);
+            else
+                end_machine(w, 3);
+            run(w, 20);
+            uint32_t starts = w->members[3].starts;
+            if (cut)
+                part(w, 3, false);
+            else
+                sim_flock_start(w, 3);
+            run(w, 40);
+            if (i > 4) cr_expect_eq(w->members[3].starts, starts, "flap %u", i);
+        }
+        cr_expect_leq(w->members[3].starts, 4);
+        cr_expect(w->members[3].claims.doubtful);
+        run(w, GW_LOSSES_LONGEST_S);
+        cr_expect_not(w->members[3].claims.doubtful);
+        cr_expect_eq(w->members[3].child_count, 1);
+        sim_flock_close(w);
+    }
+}
+
+/* Where nobody else takes jobs, those take them that come and go: a flock of which all nodes were lost is not idle. */
+Test(members, that_have_all_been_lost_take_jobs_at_once) {
+    sim_flock *w = open_members(3, 1);
+    run(w, 1.5);
+    for (uint32_t at = 0; at < 4; at++) {
+        for (uint32_t i = 0; i < 3; i++) end_machine(w, i);
+        for (uint32_t i = 0; i < 3; i++) sim_flock_start(w, i);
+        run(w, 5);
+    }
+    gw_job_record_id id = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 0.2);
+    for (uint32_t i = 0; i < 3; i++) cr_expect(w->members[i].claims.doubtful);
+    cr_expect_eq(sim_flock_running(w, &id), 1);
+    sim_flock_close(w);
+}
+
 Test(members, hold_release_and_order_jobs) {
     sim_flock *w = open_members(2, 1);
     run(w, 1.5);
@@ -309,8 +355,7 @@ Test(members, start_nothing_in_the_place_of_a_child_before_it_has_ended) {
 
 /* Makes a member doubtful, or trusts it again, and lets it tell that. */
 static void doubt(sim_flock *w, uint32_t number, bool doubtful) {
-    w->members[number].claims.doubtful = doubtful;
-    w->members[number].claims.number++;
+    w->members[number].doubtful_until = doubtful ? SIM_FLOCK_NEVER : 0;
     sim_member_decide_soon(&w->members[number]);
     run(w, 0.1);
 }

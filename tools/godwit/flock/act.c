@@ -375,6 +375,7 @@ static void decide(void *context) {
             in.heard = m->claims.number - back;
     due.count = 0;
     uint64_t again_ns = gw_decide(m->decider, &in, &m->claims, note_action, &due);
+    gw_member_lost_look(m);
     for (uint32_t i = 0; i < due.count; i++) carry_out(m, &due.list[i]);
     const gw_claims *told = gw_exchange_claims_of(m->exchange, &m->identity.id);
     if (told == NULL || told->number < m->claims.number) {
@@ -385,6 +386,8 @@ static void decide(void *context) {
     gw_member_tell_maps(m);
     if (m->decide_timer.loop == NULL) { /* nothing that was done has asked for another decision */
         uint64_t latest_ns = in.now_ns + (due.count > 0 ? GW_SECOND_NS : LOOK_NS);
+        if (in.now_ns < m->doubtful_until_ns && m->doubtful_until_ns < latest_ns)
+            latest_ns = m->doubtful_until_ns;
         decide_at(m, again_ns < latest_ns ? again_ns : latest_ns);
     }
     gw_member_serve_look(m);

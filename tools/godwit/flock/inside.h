@@ -1,5 +1,5 @@
 /* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, act.c
- * decides about jobs and runs them, serve.c answers commands, maps.c passes on
+ * decides about jobs and runs them, lost.c counts how often the others lost it, serve.c answers commands, maps.c passes on
  * what children of maps tell each other, view.c describes jobs and nodes. stock.c reads and writes
  * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
  * its own, which asks other members by transfer.c; keep.c sees to it that checkpoints are on two nodes. Thread: main, unless a comment says otherwise. */
@@ -10,6 +10,7 @@
 #include "checkpoint/store.h"
 #include "core/flock/decide.h"
 #include "core/flock/exchange.h"
+#include "core/flock/losses.h"
 #include "core/gossip/gossip.h"
 #include "core/os/directory.h"
 #include "net/link/link.h"
@@ -165,6 +166,11 @@ typedef struct gw_flock_member {
     gw_timer decide_timer;
     bool deciding, gate_told;
 
+    /* lost.c */
+    gw_losses losses;
+    uint64_t beat_ns; /* when the loop turned last, as far as this has looked */
+    uint32_t returns; /* to the larger side, that are counted */
+
     /* serve.c */
     gw_member_door *door;
     gw_timer serve_timer;
@@ -232,6 +238,18 @@ void gw_member_decide_soon(gw_flock_member *m);
 void gw_member_change(gw_flock_member *m, const gw_job_record *change);
 /* A record has changed by what another member knew. */
 void gw_member_record_changed(gw_flock_member *m, const gw_job_record_id *id);
+
+/* lost.c */
+/* Reads how often this member was lost; it was once more if the one before in this directory did not leave. */
+void gw_member_lost_open(gw_flock_member *m);
+/* Is called every second or so: where it was not for long, this member stood still. */
+void gw_member_lost_beat(gw_flock_member *m);
+/* Looks after a decision whether this member has come back from the lesser side. */
+void gw_member_lost_look(gw_flock_member *m);
+/* A person trusts this node. */
+void gw_member_lost_forget(gw_flock_member *m);
+/* This member leaves in order. */
+void gw_member_lost_left(gw_flock_member *m);
 
 /* serve.c */
 bool gw_member_serve_open(gw_flock_member *m, gw_err *err);

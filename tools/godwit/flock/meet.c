@@ -27,6 +27,7 @@ static void set_timer(gw_flock_member *m, gw_timer *timer, uint64_t at_ns, gw_lo
 
 static void gossip_due(void *context) {
     gw_flock_member *m = context;
+    gw_member_lost_beat(m);
     gw_gossip_tick(m->gossip, gw_now_ns());
     set_timer(m, &m->gossip_timer, gw_gossip_next_deadline(m->gossip), gossip_due);
 }

@@ -240,6 +240,7 @@ static bool open_all(gw_flock_member *m, gw_err *err) {
         !gw_member_act_open(m, err) || !gw_member_stock_open(m, err) || !gw_member_meet_open(m, err))
         return false;
     say_welcome(m);
+    gw_member_lost_open(m);
     if (!gw_member_maps_open(m, err) || !gw_member_children_open(m, err) || !gw_member_keep_open(m, err) ||
         !gw_member_serve_open(m, err))
         return false;

@@ -478,6 +478,7 @@ static void drain(gw_flock_member *m, const gw_reply *reply, const json_t *reque
     if (!m->claims.drained) {
         m->doubtful_until_ns = 0;
         memset(m->failures, 0, sizeof m->failures);
+        gw_member_lost_forget(m);
     }
     m->claims.number++;
     gw_log(GW_INFO, "flock",
@@ -680,6 +681,7 @@ void gw_member_serve_look(gw_flock_member *m) {
     if (m->going_down && gw_children_count(m->children) == 0 && !m->stopped) {
         m->stopped = true;
         gw_gossip_leave(m->gossip, now);
+        gw_member_lost_left(m);
         gw_loop_stop(m->loop);
     }
 }

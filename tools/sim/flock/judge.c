@@ -251,6 +251,15 @@ void sim_judge_death(sim_judge *j, uint32_t number) {
     }
 }
 
+/* Whether any member knows that a job is over: others hear first that its claims are gone. */
+static bool is_over_anywhere(const sim_judge *j, const sim_judged_job *job) {
+    for (uint32_t i = 0; i < j->world->count; i++) {
+        const gw_job_record *record = known_to(&j->world->members[i], job);
+        if (record != NULL && gw_job_record_is_over(record)) return true;
+    }
+    return false;
+}
+
 static void stopped(void *context, const sim_member *m, const sim_child *child) {
     sim_judge *j = context;
     const sim_judged_job *job = find(j, &child->job);
@@ -259,7 +268,7 @@ static void stopped(void *context, const sim_member *m, const sim_child *child) 
     j->result->stops++;
     if (j->watches_death && sim_flock_link(j->world, m->number, j->dead)->sees)
         return; /* it has not noticed */
-    if (!j->watches_death || gw_job_record_is_over(record) || record->knob.hold) return;
+    if (!j->watches_death || is_over_anywhere(j, job) || record->knob.hold) return;
     uint32_t least = job->spec.least < job->ran_elsewhere ? job->spec.least : job->ran_elsewhere;
     if (sim_flock_running(j->world, &child->job) < least && !is_outranked(j, m, job))
         sim_judge_fail(j, "least: a death makes %u stop %s, which runs on less than its least of %u then",
@@ -363,6 +372,12 @@ void sim_judge_compare(sim_judge *j) {
 
 typedef enum state { OVER, STRANDED, OPEN } state;
 
+static bool is_any_doubtful(const sim_flock *w) {
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->members[i].alive && w->members[i].claims.doubtful) return true;
+    return false;
+}
+
 static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
     const sim_flock *w = j->world;
     uint32_t at = 0;
@@ -372,19 +387,21 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
     if (gw_job_record_is_over(record)) return OVER;
     gw_job_view view = gw_decider_view(w->members[at].decider, &job->id);
     const sim_judged_job *before;
+    bool more = is_any_doubtful(w); /* nodes come that may have it */
     switch (view.reason) {
     case GW_WAIT_LATER:
         return record->spec == NULL ? STRANDED : OPEN;
     case GW_WAIT_BROKEN:
-    case GW_WAIT_NO_NODE:
         return STRANDED;
+    case GW_WAIT_NO_NODE:
+        return more ? OPEN : STRANDED;
     case GW_WAIT_AFTER:
         before = find(j, &view.after);
         return before == NULL || depth > SIM_FLOCK_JOBS || state_of(j, before, depth + 1) == STRANDED
                    ? STRANDED
                    : OPEN;
     case GW_WAIT_ROOM:
-        return view.able < job->spec.least ? STRANDED : OPEN;
+        return view.able < job->spec.least && !more ? STRANDED : OPEN;
     case GW_WAIT_NOT:
     case GW_WAIT_HELD:
     case GW_WAIT_AWAY:

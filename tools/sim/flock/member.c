@@ -336,6 +336,24 @@ static void drop_old_specs(sim_member *m) {
     m->dropped += gw_job_records_drop_old_specs(m->records, now / SIM_FLOCK_SECOND, GW_JOB_RECORDS_SPEC_S);
 }
 
+/* It was lost to the others. */
+static void note_loss(sim_member *m) {
+    uint64_t now = sim_flock_now(m->of);
+    gw_losses_add(&m->losses, now / SIM_FLOCK_SECOND);
+    m->doubtful_until = now + gw_losses_wait_s(&m->losses) * SIM_FLOCK_SECOND;
+}
+
+/* Sets its conditions in its claims. */
+static void look_at_itself(sim_member *m) {
+    uint64_t now = sim_flock_now(m->of);
+    bool past = gw_exchange_is_past_gate(m->exchange), doubtful = now < m->doubtful_until;
+    if (past && m->past_ns == SIM_FLOCK_NEVER) m->past_ns = now;
+    if (m->claims.past_gate == past && m->claims.doubtful == doubtful) return;
+    m->claims.past_gate = past;
+    m->claims.doubtful = doubtful;
+    m->claims.number++;
+}
+
 static void decide(sim_member *m) {
     sim_flock *w = m->of;
     drop_old_specs(m);
@@ -349,10 +367,8 @@ static void decide(sim_member *m) {
     uint32_t live_count = 0;
     in.sides = m->sides;
     in.takeover_ns = w->config.takeover_ns;
-    in.past_gate = gw_exchange_is_past_gate(m->exchange);
-    if (in.past_gate != m->claims.past_gate) m->claims.number++;
-    if (in.past_gate && m->past_ns == SIM_FLOCK_NEVER) m->past_ns = in.now_ns;
-    m->claims.past_gate = in.past_gate;
+    look_at_itself(m);
+    in.past_gate = m->claims.past_gate;
     lists[in.member_count++] = &m->claims;
     for (uint32_t i = 0; i < w->count; i++) {
         if (!sim_flock_link(w, m->number, i)->sees) continue;
@@ -371,12 +387,18 @@ static void decide(sim_member *m) {
     due.count = 0;
     w->decisions++;
     uint64_t again_ns = gw_decide(m->decider, &in, &m->claims, note_action, &due);
+    if (gw_decider_returns(m->decider) != m->returns) {
+        m->returns = gw_decider_returns(m->decider);
+        note_loss(m);
+        sim_member_decide_soon(m);
+    }
     if (w->config.events.decided != NULL) w->config.events.decided(w->config.events.context, m);
     for (uint32_t i = 0; i < due.count; i++) act(m, &due.list[i]);
     const gw_claims *told = gw_exchange_claims_of(m->exchange, &m->id);
     if (told == NULL || told->number < m->claims.number)
         gw_exchange_set_claims(m->exchange, &m->claims, in.now_ns);
     uint64_t latest_ns = in.now_ns + (due.count > 0 ? SIM_FLOCK_SECOND : LOOK_NS + w->slow_ns);
+    if (in.now_ns < m->doubtful_until && m->doubtful_until < latest_ns) latest_ns = m->doubtful_until;
     decide_at(m, again_ns < latest_ns ? again_ns : latest_ns);
     free(lists);
     free(live);
@@ -422,7 +444,9 @@ void sim_member_open(sim_member *m) {
     m->claims.member = m->id;
     m->claims.boot = m->lives;
     m->claims.number = 1;
-    m->claims.past_gate = m->claims.disk_bad = false;
+    m->claims.past_gate = m->claims.disk_bad = m->claims.doubtful = false;
+    m->returns = 0;
+    if (m->lives > 1) note_loss(m);
     m->past_ns = m->decide_ns = m->tick_ns = SIM_FLOCK_NEVER;
     for (uint32_t i = m->child_count; i-- > 0;)
         if (m->children[i].ended) account_for(m, i);

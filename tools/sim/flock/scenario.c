@@ -514,7 +514,8 @@ static void heal(scenario *s) {
 
 /* The time that no job waits longer than, however few nodes may have it: all run one after another. */
 static uint64_t patience(const scenario *s) {
-    uint64_t sum = s->w->config.gate_ns + s->w->config.takeover_ns + 600 * SIM_FLOCK_SECOND;
+    uint64_t sum =
+        s->w->config.gate_ns + s->w->config.takeover_ns + (GW_LOSSES_LONGEST_S + 600) * SIM_FLOCK_SECOND;
     for (uint32_t i = 0; i < s->job_count; i++)
         sum += 4 * (s->courses[i].runs_ns + s->w->config.leave_most_ns + 10 * SIM_FLOCK_SECOND);
     return sum;

@@ -239,6 +239,8 @@ void sim_flock_restore(sim_flock *w, uint32_t number, const gw_job_records *reco
     }
     m->id = id_of(number, m->id.bytes[2] + 1u);
     m->known_count = 0;
+    m->losses.count = 0;
+    m->doubtful_until = 0;
 }
 
 bool sim_flock_agree(const sim_flock *w) {

@@ -12,6 +12,7 @@
 
 #include "core/flock/decide.h"
 #include "core/flock/exchange.h"
+#include "core/flock/losses.h"
 #include "core/rng.h"
 #include "tools/sim/engine/engine.h"
 
@@ -76,6 +77,9 @@ typedef struct sim_member {
     gw_exchange *exchange;
     gw_decider *decider;
     gw_sides *sides;
+    gw_losses losses;        /* on its disk */
+    uint64_t doubtful_until; /* in ns */
+    uint32_t returns;        /* to the larger side, that are counted */
     gw_claims claims;
     sim_child *children;
     uint32_t child_count, child_room;
