@@ -1,6 +1,8 @@
 #include "core/map/share.h"
 
 #include "core/base/assert.h"
+#include "core/map/deaths.h"
+#include "core/map/ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +15,10 @@ enum {
     DEAL,
     RECALL,
     CLAIMS,
+    DEATH,
     ORIGINS = GW_MAP_PEERS_MOST,
-    NOBODY = 0,    /* in `holder`; others are 1 + the place of a peer */
-    DEALS = 64,    /* to one peer that it has not confirmed */
-    RANGES = 4096, /* of one message */
+    NOBODY = 0, /* in `holder`; others are 1 + the place of a peer */
+    DEALS = 64, /* to one peer that it has not confirmed */
     AHEAD_MOST = 4096,
 };
 
@@ -53,6 +55,7 @@ typedef struct peer {
     uint32_t deal_count;
     bool told; /* what it holds */
     uint64_t recalled_ns, stolen_ns;
+    uint32_t alone; /* 1 + the task that it was dealt to be run alone; 0: none */
 } peer;
 
 /* A message to this peer itself. */
@@ -66,6 +69,7 @@ struct gw_map_share {
     gw_map_share_sink sink;
     uint32_t tasks, slots;
     gw_map_table *table;
+    gw_map_deaths deaths;
 
     peer *peers; /* the first one is this peer */
     uint32_t peer_count, peer_room;
@@ -91,6 +95,10 @@ struct gw_map_share {
     uint16_t *holder;        /* of each task */
     uint32_t frontier, held; /* tasks from the frontier on were never looked at; tasks with a holder */
     uint32_t *again, again_count, again_room;
+    uint32_t *suspects, suspect_count,
+        suspect_room; /* tasks that are to be run alone, when all others are dealt */
+    uint32_t *doomed, doomed_count,
+        doomed_room; /* tasks that have failed, as they were running in too many deaths */
 
     uint64_t pushed;              /* own rows that were sent to all */
     uint64_t number;              /* of statuses */
@@ -224,40 +232,16 @@ static gw_map_origin get_origin_name(gw_reader *r) {
     return name;
 }
 
-/* Tasks as ranges: count u32 | first u32, length u32 each, as many as there is room for. Returns how many tasks are in
- * them. */
-static uint32_t put_tasks(gw_writer *w, const uint32_t *tasks, uint32_t count) {
-    size_t at = w->length;
-    uint32_t ranges = 0, done = 0;
-    gw_put_u32(w, 0);
-    while (done < count && ranges < RANGES) {
-        uint32_t length = 1;
-        while (done + length < count && tasks[done + length] == tasks[done] + length) length++;
-        gw_put_u32(w, tasks[done]);
-        gw_put_u32(w, length);
-        done += length;
-        ranges++;
-    }
-    gw_writer count_writer = gw_writer_on(w->bytes + at, 4);
-    gw_put_u32(&count_writer, ranges);
-    return done;
-}
-
-/* Reads ranges of tasks; the caller frees the list. False: they are none of this map. */
-static bool get_tasks(const gw_map_share *s, gw_reader *r, uint32_t **tasks, uint32_t *count) {
-    uint32_t ranges = gw_get_u32(r), room = 0;
-    *tasks = NULL;
-    *count = 0;
-    if (r->failed || ranges > RANGES || gw_reader_left(r) != 8 * (size_t)ranges) return false;
-    for (uint32_t i = 0; i < ranges; i++) {
-        uint32_t first = gw_get_u32(r), length = gw_get_u32(r);
-        if (length == 0 || first >= s->tasks || length > s->tasks - first ||
-            *count + (uint64_t)length > s->tasks)
-            return false;
-        *tasks = grow(*tasks, &room, *count + (uint64_t)length, sizeof **tasks, GW_MAP_TASKS_MOST);
-        for (uint32_t k = 0; k < length; k++) (*tasks)[(*count)++] = first + k;
-    }
-    return true;
+/* Death: number u32 | the tasks that ran. */
+size_t gw_map_share_write_death(void *bytes, size_t room, uint32_t number, const uint32_t *tasks,
+                                uint32_t count) {
+    gw_writer w = gw_writer_on(bytes, room);
+    gw_put_u8(&w, VERSION);
+    gw_put_u8(&w, DEATH);
+    gw_put_u32(&w, number);
+    gw_map_ranges_put(&w, tasks, count);
+    GW_ASSERT(!w.failed);
+    return w.length;
 }
 
 /* Status: number u64 | life u64 | own rows u64 | reign u64 | its last deal u64 | wants u32 | running u32 | waiting u32 |
@@ -320,6 +304,18 @@ static void send_rows(gw_map_share *s, uint32_t index, uint64_t first, uint32_t 
     gw_map_rows_put(&w, rows, count);
     for (uint32_t i = 1; i < s->peer_count; i++)
         if (s->peers[i].live && (to == 0 || to == i)) send_to(s, i, &w);
+}
+
+/* Tells all of the deaths of this peer's children. */
+static void send_deaths(gw_map_share *s) {
+    for (uint32_t i = 0; i < s->deaths.count; i++) {
+        const gw_map_death *one = &s->deaths.list[i];
+        if (!gw_peer_id_equal(&one->peer, &s->peers[0].id)) continue;
+        size_t length =
+            gw_map_share_write_death(s->message, sizeof s->message, one->number, one->tasks, one->count);
+        for (uint32_t k = 1; k < s->peer_count; k++)
+            if (s->peers[k].live) s->sink.send(s->sink.context, &s->peers[k].id, s->message, length);
+    }
 }
 
 static void push_rows(gw_map_share *s) {
@@ -403,7 +399,7 @@ static void send_claims(gw_map_share *s) {
         gw_put_u64(&w, s->reign);
         gw_put_u64(&w, s->taken);
         gw_put_u64(&w, s->origins[0].have);
-        fitted = put_tasks(&w, tasks, count);
+        fitted = gw_map_ranges_put(&w, tasks, count);
         if (fitted == count || s->queue_count == 0) {
             send_to(s, s->leader, &w);
             break;
@@ -415,9 +411,21 @@ static void send_claims(gw_map_share *s) {
 
 /* Leading. */
 
+static void strike_out(uint32_t *list, uint32_t *count, uint32_t task) {
+    for (uint32_t i = *count; i-- > 0;)
+        if (list[i] == task) list[i] = list[--*count];
+}
+
+/* A task that was put aside is held, or has a row. */
+static void take_back(gw_map_share *s, uint32_t task) {
+    strike_out(s->suspects, &s->suspect_count, task);
+    strike_out(s->doomed, &s->doomed_count, task);
+}
+
 static void hold(gw_map_share *s, uint32_t task, uint32_t place) {
     uint16_t before = s->holder[task];
     if (before == place + 1) return;
+    take_back(s, task);
     if (before != NOBODY) {
         s->peers[before - 1].holds--;
         s->held--;
@@ -469,7 +477,7 @@ static void stop_leading(gw_map_share *s) {
         forget_deals(&s->peers[i], UINT64_MAX);
         s->peers[i].holds = 0;
     }
-    s->held = s->again_count = 0;
+    s->held = s->again_count = s->suspect_count = s->doomed_count = 0;
 }
 
 static void begin_to_lead(gw_map_share *s, uint64_t now_ns) {
@@ -484,6 +492,7 @@ static void begin_to_lead(gw_map_share *s, uint64_t now_ns) {
         peer *p = &s->peers[i];
         p->next_deal = p->confirmed = p->recalled_ns = 0;
         p->told = false;
+        p->alone = 0;
     }
 }
 
@@ -505,26 +514,43 @@ static void send_deal(gw_map_share *s, uint32_t place, deal *d, uint64_t now_ns)
     gw_writer w = begin(s, DEAL);
     gw_put_u64(&w, s->own_reign);
     gw_put_u64(&w, d->number);
-    GW_ASSERT(put_tasks(&w, d->tasks, d->count) == d->count);
+    GW_ASSERT(gw_map_ranges_put(&w, d->tasks, d->count) == d->count);
     d->sent_ns = now_ns;
     send_to(s, place, &w);
+}
+
+static bool is_free(const gw_map_share *s, uint32_t task) {
+    return s->holder[task] == NOBODY && !has_row(s, task);
+}
+
+/* Puts a task aside during which a child was killed. */
+static bool put_aside(gw_map_share *s, uint32_t task) {
+    uint32_t killed = gw_map_deaths_of(&s->deaths, task);
+    if (killed >= GW_MAP_DEATHS_MOST) {
+        s->doomed = grow(s->doomed, &s->doomed_room, s->doomed_count + 1, sizeof task, UINT32_MAX / 2);
+        s->doomed[s->doomed_count++] = task;
+    } else if (killed > 0) {
+        s->suspects = grow(s->suspects, &s->suspect_room, s->suspect_count + 1, sizeof task, UINT32_MAX / 2);
+        s->suspects[s->suspect_count++] = task;
+    }
+    return killed > 0;
 }
 
 /* Takes a task that nobody holds and that has no row. */
 static bool take_free(gw_map_share *s, uint32_t *task) {
     while (s->again_count > 0) {
         *task = s->again[--s->again_count];
-        if (s->holder[*task] == NOBODY && !has_row(s, *task)) return true;
+        if (is_free(s, *task) && !put_aside(s, *task)) return true;
     }
     while (s->frontier < s->tasks) {
         *task = s->frontier++;
-        if (s->holder[*task] == NOBODY && !has_row(s, *task)) return true;
+        if (is_free(s, *task) && !put_aside(s, *task)) return true;
     }
     return false;
 }
 
 static uint32_t count_free(const gw_map_share *s) {
-    uint32_t taken = row_count(s) + s->held;
+    uint32_t taken = row_count(s) + s->held + s->suspect_count + s->doomed_count;
     return taken < s->tasks ? s->tasks - taken : 0;
 }
 
@@ -538,7 +564,7 @@ static void deal_to(gw_map_share *s, uint32_t place, uint32_t most, uint64_t slo
     if (count > most) count = most;
     deal d = {.number = p->next_deal + 1};
     while (d.count < count && take_free(s, &task)) {
-        d.tasks = grow(d.tasks, &room, d.count + 1, sizeof *d.tasks, RANGES);
+        d.tasks = grow(d.tasks, &room, d.count + 1, sizeof *d.tasks, GW_MAP_RANGES);
         d.tasks[d.count++] = task;
         hold(s, task, place);
     }
@@ -551,6 +577,39 @@ static void deal_to(gw_map_share *s, uint32_t place, uint32_t most, uint64_t slo
     send_deal(s, place, &p->deals[p->deal_count++], now_ns);
 }
 
+static bool takes_deals(const peer *p) {
+    return p->live && p->known && p->told;
+}
+
+/* Whether a peer has a task that is to be run alone. */
+static bool is_for_one(const gw_map_share *s, uint32_t place) {
+    uint32_t alone = s->peers[place].alone;
+    return alone > 0 && s->holder[alone - 1] == place + 1;
+}
+
+/* Deals tasks during which a child was killed, one to each peer that has nothing else: else others would be blamed for
+ * what they do. */
+static void deal_suspects(gw_map_share *s, uint64_t now_ns) {
+    for (uint32_t i = 0; i < s->peer_count && s->suspect_count > 0; i++) {
+        peer *p = &s->peers[i];
+        if (!takes_deals(p) || p->holds > 0 || p->slots == 0 || p->deal_count == DEALS) continue;
+        uint32_t task = s->suspects[--s->suspect_count];
+        if (!is_free(s, task)) continue;
+        if (gw_map_deaths_of(&s->deaths, task) >= GW_MAP_DEATHS_MOST) {
+            put_aside(s, task);
+            continue;
+        }
+        deal d = {.number = ++p->next_deal, .count = 1, .tasks = malloc(sizeof task)};
+        GW_ASSERT_MEMORY(d.tasks != NULL);
+        d.tasks[0] = task;
+        hold(s, task, i);
+        p->alone = task + 1;
+        p->waiting++;
+        p->deals[p->deal_count] = d;
+        send_deal(s, i, &p->deals[p->deal_count++], now_ns);
+    }
+}
+
 /* Recall: reign u64 | tasks u32 that the peer is to give back. It answers by its claims. */
 static void recall(gw_map_share *s, uint32_t place, uint32_t count, uint64_t now_ns) {
     gw_writer w = begin(s, RECALL);
@@ -558,10 +617,6 @@ static void recall(gw_map_share *s, uint32_t place, uint32_t count, uint64_t now
     gw_put_u32(&w, count);
     s->peers[place].recalled_ns = now_ns;
     send_to(s, place, &w);
-}
-
-static bool takes_deals(const peer *p) {
-    return p->live && p->known && p->told;
 }
 
 /* Has the peer that has most tasks beyond its slots give half of them back, for one that is idle. */
@@ -611,15 +666,17 @@ static void lead(gw_map_share *s, uint64_t now_ns) {
     for (uint32_t i = 0; i < s->peer_count; i++) {
         peer *p = &s->peers[i];
         if (!takes_deals(p)) continue;
+        bool for_one = is_for_one(s, i);
         for (uint32_t k = 0; k < p->deal_count; k++)
             if (now_ns >= p->deals[k].sent_ns + GW_MAP_SHARE_REPEAT_NS) send_deal(s, i, &p->deals[k], now_ns);
-        if (p->running + p->waiting < p->slots)
+        if (!for_one && p->running + p->waiting < p->slots)
             deal_to(s, i, p->slots - p->running - p->waiting, slots, now_ns);
     }
     for (uint32_t i = 0; i < s->peer_count && count_free(s) > 0; i++)
-        if (takes_deals(&s->peers[i]) && !was_stolen_from(&s->peers[i], now_ns))
-            deal_to(s, i, RANGES, slots, now_ns);
+        if (takes_deals(&s->peers[i]) && !is_for_one(s, i) && !was_stolen_from(&s->peers[i], now_ns))
+            deal_to(s, i, GW_MAP_RANGES, slots, now_ns);
     if (count_free(s) == 0) steal(s, now_ns);
+    if (count_free(s) == 0) deal_suspects(s, now_ns);
 }
 
 /* Hearing. */
@@ -699,7 +756,9 @@ static bool take_rows(gw_map_share *s, uint32_t index, const gw_map_row *rows, u
             o->room = room;
         }
         o->tasks[o->have++] = rows[i].task;
-        if (s->leads) let_go(s, rows[i].task);
+        if (!s->leads) continue;
+        let_go(s, rows[i].task);
+        take_back(s, rows[i].task);
     }
     s->origins[index].changed = true;
     return true;
@@ -741,7 +800,7 @@ static bool hear_pull(gw_map_share *s, uint32_t from, gw_reader *r) {
 static bool hear_deal(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t now_ns) {
     uint64_t reign = gw_get_u64(r), number = gw_get_u64(r);
     uint32_t *tasks, count;
-    bool good = get_tasks(s, r, &tasks, &count);
+    bool good = gw_map_ranges_get(r, s->tasks, &tasks, &count);
     if (good && from == s->leader && s->reign_known && reign == s->reign && number == s->taken + 1) {
         s->taken = number;
         for (uint32_t i = 0; i < count; i++) enqueue(s, tasks[i]);
@@ -775,7 +834,7 @@ static bool hear_claims(gw_map_share *s, uint32_t from, gw_reader *r) {
     peer *p = &s->peers[from];
     uint64_t reign = gw_get_u64(r), taken = gw_get_u64(r), rows = gw_get_u64(r);
     uint32_t *tasks, count;
-    bool good = get_tasks(s, r, &tasks, &count);
+    bool good = gw_map_ranges_get(r, s->tasks, &tasks, &count);
     /* Where rows of it have not come yet, its claims would seem to lack what it has finished: they are asked for again. */
     if (good && s->leads && reign == s->own_reign && rows <= rows_of(s, from) && taken <= p->next_deal) {
         forget_deals(p, taken);
@@ -803,6 +862,14 @@ static bool hear_claims(gw_map_share *s, uint32_t from, gw_reader *r) {
     return good;
 }
 
+static bool hear_death(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t now_ns) {
+    uint32_t number = gw_get_u32(r), *tasks, count;
+    bool good = gw_map_ranges_get(r, s->tasks, &tasks, &count);
+    if (good && gw_map_deaths_add(&s->deaths, &s->peers[from].id, number, tasks, count)) s->flush_ns = now_ns;
+    free(tasks);
+    return good;
+}
+
 static bool hear(gw_map_share *s, uint32_t from, const void *bytes, size_t length, uint64_t now_ns) {
     gw_reader r = gw_reader_on(bytes, length);
     uint8_t version = gw_get_u8(&r), kind = gw_get_u8(&r);
@@ -821,6 +888,8 @@ static bool hear(gw_map_share *s, uint32_t from, const void *bytes, size_t lengt
         return hear_recall(s, from, &r, now_ns);
     case CLAIMS:
         return hear_claims(s, from, &r);
+    case DEATH:
+        return hear_death(s, from, &r, now_ns);
     default:
         return false;
     }
@@ -846,7 +915,8 @@ static void follow(gw_map_share *s, uint64_t now_ns) {
 bool gw_map_share_message(gw_map_share *s, const gw_peer_id *from, const void *bytes, size_t length,
                           uint64_t now_ns) {
     uint32_t place = find_peer(s, from);
-    if (place == s->peer_count || place == 0 || !s->peers[place].live)
+    bool of_death = length > 1 && ((const uint8_t *)bytes)[1] == DEATH; /* its member tells of it */
+    if (place == s->peer_count || place == 0 || (!s->peers[place].live && !of_death))
         return true; /* it is not known yet, or gone */
     bool good = hear(s, place, bytes, length, now_ns);
     follow(s, now_ns);
@@ -865,6 +935,7 @@ void gw_map_share_tick(gw_map_share *s, uint64_t now_ns) {
     bool whole = now_ns >= s->round_ns;
     s->looked_ns = now_ns;
     pull_rows(s, now_ns);
+    if (whole) send_deaths(s);
     if (whole || now_ns >= s->flush_ns) flush(s, whole);
     if (whole) s->round_ns = now_ns + GW_MAP_SHARE_ROUND_NS;
     follow(s, now_ns);
@@ -892,7 +963,7 @@ gw_map_share *gw_map_share_open(const gw_map_share_config *config, uint64_t now_
     GW_ASSERT_MEMORY(s != NULL);
     GW_ASSERT(config->tasks <= GW_MAP_TASKS_MOST);
     s->sink = config->sink;
-    s->tasks = config->tasks;
+    s->tasks = s->deaths.tasks = config->tasks;
     s->slots = config->slots;
     GW_ASSERT(config->slots <= GW_MAP_SHARE_SLOTS);
     s->last_letter = &s->letters;
@@ -936,6 +1007,9 @@ void gw_map_share_close(gw_map_share *s) {
     free(s->here);
     free(s->holder);
     free(s->again);
+    free(s->suspects);
+    free(s->doomed);
+    gw_map_deaths_free(&s->deaths);
     free(s);
 }
 
@@ -994,8 +1068,35 @@ void gw_map_share_set_slots(gw_map_share *s, uint32_t slots, uint64_t now_ns) {
     follow(s, now_ns);
 }
 
+void gw_map_share_died(gw_map_share *s, uint32_t number, const uint32_t *tasks, uint32_t count,
+                       uint64_t now_ns) {
+    if (!gw_map_deaths_add(&s->deaths, &s->peers[0].id, number, tasks, count)) return;
+    s->round_ns = now_ns;
+    follow(s, now_ns);
+}
+
+static bool is_suspect(const gw_map_share *s, uint32_t task) {
+    return gw_map_deaths_of(&s->deaths, task) > 0;
+}
+
+bool gw_map_share_next_failed(gw_map_share *s, uint32_t *task, uint64_t now_ns) {
+    while (s->leads && s->doomed_count > 0) {
+        *task = s->doomed[--s->doomed_count];
+        if (!is_free(s, *task) || s->here[*task] != 0) continue;
+        hold(s, *task, 0);
+        s->ended = grow(s->ended, &s->ended_room, s->ended_count + 1, sizeof *s->ended, GW_MAP_TASKS_MOST);
+        s->ended[s->ended_count++] = *task;
+        s->here[*task] = 1;
+        flush_soon(s, now_ns);
+        return true;
+    }
+    return false;
+}
+
 bool gw_map_share_next(gw_map_share *s, uint32_t *task, uint64_t now_ns) {
     while (s->queue_count > 0 && s->running_count < s->slots) {
+        if (s->running_count > 0 && (is_suspect(s, s->running[0]) || is_suspect(s, s->queue[s->queue_first])))
+            return false; /* it runs alone */
         *task = take_first(s);
         flush_soon(s, now_ns);
         if (has_row(s, *task)) continue; /* somebody else has done it */

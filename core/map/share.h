@@ -11,7 +11,9 @@
  *              sent to all at once; what got lost is asked for by number, from the origin or, when that is gone, from
  *              anybody who has it
  *   commit     A row is committed when GW_MAP_SHARE_DISKS of the live peers, or all of them, have it on their disks
- *   death      What a dead peer held and did not finish is dealt again. Nobody waits for anybody
+ *   death      What a dead peer held and did not finish is dealt again. Nobody waits for anybody. Where a peer's child was
+ *              killed, the tasks that it ran are dealt when all others are, each to a peer that has nothing else; and one
+ *              during which two were killed has failed (deaths.h)
  *
  * Thus each task runs at least once, and is recorded once.
  *
@@ -89,6 +91,17 @@ uint64_t gw_map_share_next_deadline(const gw_map_share *share);
 /* Does what is due. Sinks. */
 void gw_map_share_tick(gw_map_share *share, uint64_t now_ns);
 
+/* A process of this peer was killed while it ran these tasks; each death has another number, in all lives. Sinks. */
+void gw_map_share_died(gw_map_share *share, uint32_t number, const uint32_t *tasks, uint32_t count,
+                       uint64_t now_ns);
+/* Writes the message by which the others hear of that, of at most GW_MAP_SHARE_MESSAGE_BYTES; some tasks are left out where
+ * there are too many. `tasks` rise. Returns its length. Any thread. */
+size_t gw_map_share_write_death(void *bytes, size_t room, uint32_t number, const uint32_t *tasks,
+                                uint32_t count);
+
+/* Takes a task that is not run any more, as GW_MAP_DEATHS_MOST processes were killed while they ran it. Its row is to
+ * follow, as of one that has ended. False: there is none. */
+bool gw_map_share_next_failed(gw_map_share *share, uint32_t *task, uint64_t now_ns);
 /* Takes a task that is to be started now. False: there is none, or all slots are taken. */
 bool gw_map_share_next(gw_map_share *share, uint32_t *task, uint64_t now_ns);
 /* A task that was taken has ended for good after so long, and others may run in its place. Its row follows. Sinks. */

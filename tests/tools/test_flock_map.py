@@ -171,6 +171,22 @@ class Map(Case):
         self.assertEqual(sorted(os.listdir(self.path("films", "work"))), sorted(f"{i}.txt" for i in range(300) if i != 7))
         self.assertEqual(self.lines(self.path("films"), "work", "299.txt"), ["file 299"])
 
+    def test_a_task_that_kills_what_runs_it_fails_after_two_and_others_go_on(self):
+        for count in 1, 3:
+            folder = self.path(str(count))
+            os.makedirs(os.path.join(folder, "effects"))
+            flock = self.flock(count, ["--cores", "4"])
+            code, output, errors = self.map(flock[0], "-k", "--json",
+                                            "touch effects/{}.$$; sleep 0.1; if [ {} = 9 ]; then kill -9 $PPID; sleep 60; fi; echo {}",
+                                            ":::", *map(str, range(60)), cwd=folder)
+            lines = [json.loads(line) for line in output.splitlines()]
+            self.assertEqual(code, 1, errors)
+            self.assertEqual([line["output"] for line in lines[:-1]], ["" if i == 9 else f"{i}\n" for i in range(60)])
+            self.assertEqual((lines[9]["exit"], lines[9]["signal"]), (0, 9))
+            self.assertIn("two processes of 'godwit map' were killed while they ran this task", lines[9]["errors"])
+            ran = [name for name in os.listdir(os.path.join(folder, "effects")) if name.startswith("9.")]
+            self.assertEqual(len(ran), 2, f"{count} nodes")
+
     def is_map(self, pid):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:

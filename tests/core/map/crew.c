@@ -144,6 +144,11 @@ static void tell_peers(crew *c, uint32_t place) {
     gw_map_share_set_peers(c->peers[place].share, live, count, c->now_ns);
 }
 
+static void tell_all_peers(crew *c) {
+    for (uint32_t i = 0; i < c->count; i++)
+        if (c->peers[i].share != NULL) tell_peers(c, i);
+}
+
 static void deliver(crew *c) {
     while (c->first != NULL && c->first->at_ns <= c->now_ns) {
         crew_message *m = c->first;
@@ -157,7 +162,31 @@ static void deliver(crew *c) {
     }
 }
 
+/* A task kills the process that runs it. The others hear of it by the member, unless that is lost. */
+static void die(crew *c, uint32_t place) {
+    crew_peer *p = &c->peers[place];
+    uint8_t message[GW_MAP_SHARE_MESSAGE_BYTES];
+    cr_assert(p->deaths < CREW_DEATHS && p->run_count <= CREW_SLOTS);
+    uint32_t *tasks = p->died[p->deaths], count = p->run_count;
+    for (uint32_t i = 0; i < count; i++) tasks[i] = p->runs[i].task;
+    p->died_count[p->deaths++] = count;
+    size_t length = gw_map_share_write_death(message, sizeof message, p->deaths, tasks, count);
+    for (uint32_t i = 0; i < c->count; i++)
+        if (i != place && c->peers[i].share != NULL) take_message(p, &c->peers[i].self.peer, message, length);
+    crew_kill(c, place);
+    tell_all_peers(c);
+    crew_start(c, place);
+    tell_all_peers(c);
+    for (uint32_t i = 0; i < p->deaths; i++)
+        gw_map_share_died(p->share, i + 1, p->died[i], p->died_count[i], c->now_ns);
+}
+
 static void end_runs(crew *c, crew_peer *p) {
+    for (uint32_t i = 0; i < p->run_count; i++) {
+        if (p->runs[i].ends_ns > c->now_ns || p->runs[i].task + 1 != c->killer) continue;
+        die(c, (uint32_t)(p - c->peers));
+        return;
+    }
     for (uint32_t i = 0; i < p->run_count;) {
         crew_run run = p->runs[i];
         if (run.ends_ns > c->now_ns) {
@@ -178,6 +207,10 @@ static void end_runs(crew *c, crew_peer *p) {
 
 static void start_runs(crew *c, crew_peer *p) {
     uint32_t task;
+    while (gw_map_share_next_failed(p->share, &task, c->now_ns)) {
+        gw_map_row row = {.task = task, .outcome = GW_MAP_FAILURE, .attempt = 3, .signal = 9};
+        gw_map_share_finished(p->share, &row, c->now_ns);
+    }
     while (gw_map_share_next(p->share, &task, c->now_ns)) {
         cr_assert_lt(p->run_count, CREW_RUNS);
         p->runs[p->run_count++] =
@@ -216,7 +249,6 @@ void crew_step(crew *c) {
 
 void crew_run_for(crew *c, double seconds, bool until_complete) {
     uint64_t end_ns = c->now_ns + (uint64_t)(seconds * 1e9);
-    for (uint32_t i = 0; i < c->count; i++)
-        if (c->peers[i].share != NULL) tell_peers(c, i);
+    tell_all_peers(c);
     while (c->now_ns < end_ns && !(until_complete && crew_is_complete(c))) crew_step(c);
 }

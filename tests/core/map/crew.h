@@ -6,7 +6,7 @@
 #include "core/map/share.h"
 #include "core/rng.h"
 
-enum { CREW_PEERS = 8, CREW_RUNS = 4096, CREW_ORIGINS = 256 };
+enum { CREW_PEERS = 8, CREW_RUNS = 4096, CREW_ORIGINS = 256, CREW_DEATHS = 16, CREW_SLOTS = 16 };
 
 typedef struct crew_run {
     uint32_t task;
@@ -36,6 +36,7 @@ typedef struct crew_peer {
     double speed;
     crew_run *runs;
     uint32_t run_count;
+    uint32_t deaths, died[CREW_DEATHS][CREW_SLOTS], died_count[CREW_DEATHS]; /* what ran when it was killed */
     crew_learned *disk, **last, **undurable; /* undurable: the first that is not durable */
     crew_committed_rows committed[CREW_ORIGINS];
     uint32_t committed_count;
@@ -60,6 +61,7 @@ typedef struct crew {
     crew_peer peers[CREW_PEERS];
     bool cut[CREW_PEERS][CREW_PEERS];
     crew_message *first, **last;
+    uint32_t killer; /* 1 + a task that kills the peer that runs it, 0: none; the peer starts again at once */
     uint32_t *started; /* how often each task was started */
     uint64_t sent_bytes, starts;
 } crew;

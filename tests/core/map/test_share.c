@@ -214,3 +214,24 @@ Test(share, workers_are_busy_with_tasks_of_very_different_length) {
     cr_assert_gt(efficiency, 0.90, "%.3f", efficiency); /* the longest tasks may come last */
     crew_close(c);
 }
+
+Test(share, a_task_that_kills_two_processes_has_failed_and_others_have_not) {
+    for (uint32_t peers = 1; peers <= 3; peers++)
+        for (int lossy = 0; lossy < 2; lossy++) {
+            crew *c = crew_open(peers, 4, 400, 5 + peers);
+            gw_map_row row;
+            c->loss = lossy ? 0.05 : 0;
+            c->killer = 101;
+            crew_run_for(c, 60, true);
+            cr_assert(crew_is_complete(c), "%u peers", peers);
+            for (uint32_t i = 0; i < peers; i++) {
+                cr_assert_eq(gw_map_table_find(table_of(c, i), 100, &row), GW_MAP_FAILURE);
+                cr_assert_eq(row.signal, 9);
+                cr_assert_eq(gw_map_table_count(table_of(c, i), GW_MAP_FAILURE), 400 / 11 + 1,
+                             "what ran beside it has not failed");
+            }
+            cr_assert(lossy ? c->started[100] <= 4 : c->started[100] == 2, "%u peers: %u times", peers,
+                      c->started[100]);
+            crew_close(c);
+        }
+}

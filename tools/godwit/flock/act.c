@@ -159,6 +159,7 @@ static void child_ended(void *context, const gw_child_end *end) {
     gw_log(end->verdict == GW_CHILD_FAILED || end->verdict == GW_CHILD_FATAL ? GW_WARN : GW_INFO, "flock",
            "%s: its child here has ended: %s", name_of(m, &end->id, name), end->text);
     rest(m, &end->id);
+    if (end->killed > 0) gw_member_tell_killed(m, &end->id, end->killed);
     switch (end->verdict) {
     case GW_CHILD_DONE:
     case GW_CHILD_STOPPED:

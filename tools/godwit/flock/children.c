@@ -5,6 +5,7 @@
 #include "core/os/clock.h"
 #include "core/os/directory.h"
 #include "core/os/durable.h"
+#include "tools/godwit/flock/running.h"
 #include "tools/godwit/journal/read.h"
 
 #include <errno.h>
@@ -209,6 +210,8 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
         told.round = end.round;
         told.verdict = gw_child_judge(kind, &end, last.outcome[0] != '\0' ? last.outcome : NULL,
                                       read_beginning(folder).away);
+        if (kind == GW_JOB_MAP && end.signal != 0 && !end.asked) told.killed = gw_running_killed(folder);
+        if (told.killed > 0) told.verdict = GW_CHILD_LEFT; /* by one of its tasks, as far as one can tell */
         told.code = end.signal != 0 ? 128 + (uint32_t)end.signal : (uint32_t)end.code;
         told.hash = last.state;
         told.began = end.began;

@@ -44,7 +44,8 @@ typedef struct gw_child_end {
     uint32_t code; /* exit code, or 128 + signal */
     gw_hash hash;  /* of the result, where it is done or stopped */
     double began, when;
-    char text[300]; /* for people */
+    uint32_t killed; /* of a map that was killed while it ran tasks: the number of that (running.h), else 0 */
+    char text[300];  /* for people */
 } gw_child_end;
 
 typedef struct gw_children_events {

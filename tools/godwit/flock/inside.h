@@ -347,6 +347,8 @@ bool gw_member_maps_open(gw_flock_member *m, gw_err *err);
 void gw_member_maps_close(gw_flock_member *m);
 /* Tells the children of maps here who their siblings are, and how many tasks they may run. */
 void gw_member_tell_maps(gw_flock_member *m);
+/* Tells the children of a map on other nodes that the one here was killed, and what it ran (running.h). */
+void gw_member_tell_killed(gw_flock_member *m, const gw_job_record_id *job, uint32_t number);
 void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 
 /* view.c */

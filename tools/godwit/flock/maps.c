@@ -1,7 +1,9 @@
 /* The children of maps on this node and on others speak with each other by way of their members. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/map/share.h"
 #include "tools/godwit/flock/inside.h"
+#include "tools/godwit/flock/running.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,30 @@ static uint32_t slots_of(const gw_flock_member *m, const gw_job_spec *spec) {
     return slots > 0 ? slots : 1;
 }
 
+/* Whether another live member runs a child of a job, by its claims. */
+static bool is_peer(const gw_flock_member *m, const gw_claims *list, const gw_job_record_id *job) {
+    const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, job) : NULL;
+    return claim != NULL && (claim->state == GW_CLAIM_RUNNING || claim->state == GW_CLAIM_LEAVING) &&
+           !gw_peer_id_equal(&list->member, &m->identity.id) && gw_member_is_live(m, &list->member);
+}
+
+void gw_member_tell_killed(gw_flock_member *m, const gw_job_record_id *job, uint32_t number) {
+    static uint8_t message[1 + GW_MAP_SHARE_MESSAGE_BYTES]; /* one thread */
+    char folder[GW_KEEPER_FOLDER_TEXT];
+    uint32_t *tasks, count;
+    gw_err err;
+    if (!gw_children_folder(m->children, job, folder, &err) ||
+        !gw_running_read(folder, number, &tasks, &count))
+        return;
+    message[0] = GW_RELAY_SHARE;
+    size_t length = gw_map_share_write_death(message + 1, sizeof message - 1, number, tasks, count);
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        if (is_peer(m, list, job)) pass_message(m, job, &list->member, message, 1 + length);
+    }
+    free(tasks);
+}
+
 static void tell_peers(gw_flock_member *m, const gw_job_record_id *job) {
     const gw_job_spec *spec = gw_decider_spec(m->decider, job);
     uint32_t known = gw_exchange_claims_count(m->exchange), count = 0;
@@ -46,11 +72,7 @@ static void tell_peers(gw_flock_member *m, const gw_job_record_id *job) {
     GW_ASSERT_MEMORY(peers != NULL);
     for (uint32_t i = 0; i < known; i++) {
         const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
-        const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, job) : NULL;
-        if (claim == NULL || (claim->state != GW_CLAIM_RUNNING && claim->state != GW_CLAIM_LEAVING) ||
-            gw_peer_id_equal(&list->member, &m->identity.id) || !gw_member_is_live(m, &list->member))
-            continue;
-        peers[count++] = list->member;
+        if (is_peer(m, list, job)) peers[count++] = list->member;
     }
     gw_relay_tell(m->relay, job, &m->identity.id, slots_of(m, spec), peers, count);
     free(peers);

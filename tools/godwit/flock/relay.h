@@ -8,6 +8,8 @@
  *   to the member    HELLO: the job's id 16 | MESSAGE: to 16, bytes | PROGRESS: done u32, failed u32, tasks u32
  *   to the child     MESSAGE: from 16, bytes | PEERS: own id 16, slots u32, count u16, ids 16 each
  *
+ * The first byte of a message says for what of a child the others are.
+ *
  * Thread: the loop's. */
 #ifndef GODWIT_TOOLS_GODWIT_FLOCK_RELAY_H
 #define GODWIT_TOOLS_GODWIT_FLOCK_RELAY_H
@@ -22,6 +24,8 @@ enum {
     GW_RELAY_PEERS = 1024,
     GW_RELAY_CHILDREN = 256,
 };
+
+enum { GW_RELAY_SHARE = 1 /* core/map/share.h */, GW_RELAY_COPIES /* core/map/copies.h */ };
 
 #define GW_RELAY_NAME "relay.sock"
 

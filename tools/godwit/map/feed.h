@@ -12,9 +12,9 @@
 
 typedef struct gw_map_feed {
     void *context;
-    /* Begins, on the map's loop. `trouble` is to be called, with its context, when the map cannot go on. */
-    bool (*open)(void *context, gw_loop *loop, void (*trouble)(void *map, const gw_err *err), void *map,
-                 gw_err *err);
+    /* Begins, on the map's loop, with the map's store. `trouble` is to be called, with its context, when the map cannot go on. */
+    bool (*open)(void *context, gw_loop *loop, gw_map_store *store,
+                 void (*trouble)(void *map, const gw_err *err), void *map, gw_err *err);
     /* The next task; the map frees the values. LATER: it is asked again in the loop's next turn. */
     gw_map_next (*next)(void *context, uint64_t *number, gw_map_values **values, gw_err *err);
     /* A task that was given has ended for good. */

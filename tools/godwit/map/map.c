@@ -209,8 +209,8 @@ static bool open_map(map *m, gw_err *err) {
                     : NULL;
     if (m->errors == NULL) return false;
     if (o->json && (m->table = gw_map_table_open(GW_MAP_TASKS_MOST, err)) == NULL) return false;
-    return open_runs(m, err) &&
-           (o->feed == NULL || (m->fed = o->feed->open(o->feed->context, m->loop, on_trouble, m, err)));
+    return open_runs(m, err) && (o->feed == NULL || (m->fed = o->feed->open(o->feed->context, m->loop,
+                                                                            m->store, on_trouble, m, err)));
 }
 
 static void close_map(map *m) {

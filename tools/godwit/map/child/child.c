@@ -3,16 +3,19 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
 #include "core/map/copies.h"
+#include "core/map/deaths.h"
 #include "core/map/share.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
 #include "tools/godwit/flock/children.h"
 #include "tools/godwit/flock/relay.h"
+#include "tools/godwit/flock/running.h"
 #include "tools/godwit/map/child/copier.h"
 #include "tools/godwit/map/child/row_log.h"
 #include "tools/godwit/map/task_list.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,11 +28,6 @@
 #define LINGER_NS   UINT64_C(2000000000) /* for siblings that have not said that they have all rows */
 #define PROGRESS_NS UINT64_C(500000000)
 #define FAREWELL_NS UINT64_C(100000000)
-
-enum {
-    SHARE = 1,
-    COPIES
-}; /* the first byte of a message between siblings: for which of the two the rest is */
 
 /* A task that has ended, and whose row is told when its output, which ends there, is safe. */
 typedef struct ended {
@@ -46,6 +44,7 @@ typedef struct child {
     void *bytes; /* of the list of tasks */
     gw_task_list tasks;
     gw_loop *loop;
+    gw_map_store *store; /* the map's */
     void (*trouble)(void *map, const gw_err *err);
     void *map;
     gw_relay_child *relay;
@@ -56,6 +55,8 @@ typedef struct child {
     gw_row_log *log;
     gw_copier *copier;
     ended *ended, **last_ended;
+    int running;                    /* the file of what runs */
+    uint32_t *slots_of, slot_count; /* what runs in each slot; UINT32_MAX: nothing */
     gw_timer timer, copies_timer, progress_timer;
     uint64_t complete_ns; /* when all tasks had a row, and were committed; 0: not yet */
     bool leaving;
@@ -88,7 +89,7 @@ static void send_message(child *c, uint8_t kind, const gw_peer_id *to, const voi
 }
 
 static void send_of_share(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
-    send_message(context, SHARE, to, bytes, length);
+    send_message(context, GW_RELAY_SHARE, to, bytes, length);
 }
 
 static void learned(void *context, const gw_map_origin *origin, uint64_t first, const gw_map_row *rows,
@@ -116,7 +117,7 @@ static void disk_failed(void *context, const gw_err *err) {
 /* The outputs. */
 
 static void send_of_copies(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
-    send_message(context, COPIES, to, bytes, length);
+    send_message(context, GW_RELAY_COPIES, to, bytes, length);
 }
 
 static void copies_due(void *context);
@@ -240,6 +241,15 @@ static void adopt_before(child *c) {
     free(bytes);
 }
 
+/* Tells the share of the earlier children here that were killed. */
+static void recall_deaths(child *c) {
+    uint32_t *tasks, count;
+    for (uint32_t number = 1; gw_running_read(c->folder, number, &tasks, &count); number++) {
+        gw_map_share_died(c->share, number, tasks, count, gw_now_ns());
+        free(tasks);
+    }
+}
+
 /* Begins to share, as the peer that the member says. */
 static bool begin(child *c, const gw_peer_id *self, uint32_t slots, gw_err *err) {
     gw_map_share_config config = {.self = {*self, c->life},
@@ -254,6 +264,7 @@ static bool begin(child *c, const gw_peer_id *self, uint32_t slots, gw_err *err)
     c->log = gw_row_log_open(c->loop, c->folder, &reader, &events, err);
     if (c->log == NULL) return false;
     adopt_before(c);
+    recall_deaths(c);
     c->self = *self;
     c->copies = gw_map_copies_open(self, &sink, gw_now_ns());
     return gw_copier_begin(c->copier, err);
@@ -282,11 +293,12 @@ static void heard_message(void *context, const gw_peer_id *from, const void *byt
     child *c = context;
     const uint8_t *kind = bytes;
     if (c->copies == NULL || length == 0) return;
-    bool good = kind[0] == COPIES ? gw_map_copies_message(c->copies, from, kind + 1, length - 1, gw_now_ns())
-                                  : kind[0] == SHARE && gw_map_share_message(c->share, from, kind + 1,
-                                                                             length - 1, gw_now_ns());
+    bool good = kind[0] == GW_RELAY_COPIES
+                    ? gw_map_copies_message(c->copies, from, kind + 1, length - 1, gw_now_ns())
+                    : kind[0] == GW_RELAY_SHARE &&
+                          gw_map_share_message(c->share, from, kind + 1, length - 1, gw_now_ns());
     if (!good) gw_log(GW_WARN, "map", "another node sends what makes no sense to this build");
-    if (kind[0] == COPIES)
+    if (kind[0] == GW_RELAY_COPIES)
         follow_copies(c);
     else
         follow_share(c);
@@ -325,12 +337,13 @@ static void tell_progress(void *context) {
         c->trouble(c->map, &err);
 }
 
-static bool open_feed(void *context, gw_loop *loop, void (*trouble)(void *map, const gw_err *err), void *map,
-                      gw_err *err) {
+static bool open_feed(void *context, gw_loop *loop, gw_map_store *store,
+                      void (*trouble)(void *map, const gw_err *err), void *map, gw_err *err) {
     child *c = context;
     gw_relay_child_events events = {c, heard_peers, heard_message, heard_no_more};
     gw_copier_events of_copier = {c, outputs_flushed, output_copied, output_missed, disk_failed};
     c->loop = loop;
+    c->store = store;
     c->trouble = trouble;
     c->map = map;
     c->copier = gw_copier_open(loop, c->folder, c->directory, &c->job, &of_copier, err);
@@ -352,17 +365,61 @@ static bool is_over(child *c) {
     return gw_map_share_all_complete(c->share) || now_ns >= c->complete_ns + LINGER_NS;
 }
 
+/* Keeps what a task has written, and its row until that is safe. */
+static bool keep_row(child *c, const gw_map_row *row, gw_map_store *store, const gw_map_written *written,
+                     gw_err *err) {
+    ended *e = calloc(1, sizeof *e);
+    GW_ASSERT_MEMORY(e != NULL);
+    e->row = *row;
+    if (!gw_copier_add(c->copier, store, row->task, row->attempt, written, &e->end, err)) {
+        free(e);
+        return false;
+    }
+    *c->last_ended = e;
+    c->last_ended = &e->next;
+    follow_share(c);
+    return true;
+}
+
+/* Notes that a task runs, or no more. */
+static bool note_run(child *c, uint32_t task, bool runs, gw_err *err) {
+    uint32_t looked_for = runs ? UINT32_MAX : task, slot = 0;
+    while (slot < c->slot_count && c->slots_of[slot] != looked_for) slot++;
+    if (slot == c->slot_count && !runs) return true;
+    if (slot == c->slot_count) {
+        c->slots_of = realloc(c->slots_of, ++c->slot_count * sizeof *c->slots_of);
+        GW_ASSERT_MEMORY(c->slots_of != NULL);
+    }
+    c->slots_of[slot] = runs ? task : UINT32_MAX;
+    return gw_running_note(c->running, slot, c->slots_of[slot], err);
+}
+
+/* Gives a row to a task that is not run any more. */
+static bool fail_task(child *c, uint32_t task, gw_err *err) {
+    static const char why[] = "godwit map: two processes of 'godwit map' were killed while they ran this "
+                              "task: it is not run again\n";
+    gw_map_row row = {
+        .task = task, .outcome = GW_MAP_FAILURE, .attempt = 1 + GW_MAP_DEATHS_MOST, .signal = SIGKILL};
+    gw_map_written written = {.output = {.bytes = NULL}};
+    gw_blake2b("", 0, row.hash.bytes, sizeof row.hash.bytes);
+    bool good = gw_map_output_add(c->store, &written.errors, why, sizeof why - 1, err) &&
+                keep_row(c, &row, c->store, &written, err);
+    gw_map_output_drop(c->store, &written.errors);
+    return good;
+}
+
 static gw_map_next next_task(void *context, uint64_t *number, gw_map_values **values, gw_err *err) {
     child *c = context;
     uint32_t task;
     if (is_over(c)) return GW_MAP_NEXT_END;
+    while (c->share != NULL && gw_map_share_next_failed(c->share, &task, gw_now_ns()))
+        if (!fail_task(c, task, err)) return GW_MAP_NEXT_FAILED;
     if (c->share == NULL || !gw_map_share_next(c->share, &task, gw_now_ns())) return GW_MAP_NEXT_LATER;
     *number = gw_task_list_number(&c->tasks, task);
     *values = gw_task_list_values(&c->tasks, task);
     follow_share(c);
-    if (*values != NULL) return GW_MAP_NEXT_READY;
-    gw_fail(err, GW_E_NOMEM, "no memory for a task");
-    return GW_MAP_NEXT_FAILED;
+    bool good = *values != NULL || gw_fail(err, GW_E_NOMEM, "no memory for a task");
+    return good && note_run(c, task, true, err) ? GW_MAP_NEXT_READY : GW_MAP_NEXT_FAILED;
 }
 
 /* The position of a task in the list. */
@@ -382,19 +439,11 @@ static uint32_t position_of(const child *c, uint64_t number) {
 static bool task_ended(void *context, uint64_t number, const gw_map_row *given, gw_map_store *store,
                        const gw_map_written *written, gw_err *err) {
     child *c = context;
-    ended *e = calloc(1, sizeof *e);
-    GW_ASSERT_MEMORY(e != NULL);
-    e->row = *given;
-    e->row.task = position_of(c, number);
-    if (!gw_copier_add(c->copier, store, e->row.task, e->row.attempt, written, &e->end, err)) {
-        free(e);
-        return false;
-    }
-    *c->last_ended = e;
-    c->last_ended = &e->next;
-    gw_map_share_ended(c->share, e->row.task, e->row.wall_us, gw_now_ns());
-    follow_share(c);
-    return true;
+    gw_map_row row = *given;
+    row.task = position_of(c, number);
+    if (!note_run(c, row.task, false, err)) return false;
+    gw_map_share_ended(c->share, row.task, row.wall_us, gw_now_ns());
+    return keep_row(c, &row, store, written, err);
 }
 
 static void leave(void *context) {
@@ -482,7 +531,7 @@ static int open_work(const char *folder) {
 }
 
 int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *folder, gw_err *err) {
-    child c = {.folder = folder, .slots = slots};
+    child c = {.folder = folder, .slots = slots, .running = -1};
     gw_map_feed feed = {&c,          open_feed, next_task, task_ended, open_work(folder),
                         count_tasks, leave,     close_feed};
     gw_map_options options = *given;
@@ -493,7 +542,10 @@ int gw_map_child_main(const gw_map_options *given, uint32_t slots, const char *f
     options.job = getenv("GODWIT_JOB");
     options.folder = folder;
     c.last_ended = &c.ended;
-    if (read_folder(&c, err) && read_tasks(&c, err)) code = gw_map_main_loop(&options, err);
+    if (read_folder(&c, err) && read_tasks(&c, err) && (c.running = gw_running_open(folder, err)) >= 0)
+        code = gw_map_main_loop(&options, err);
+    if (c.running >= 0) close(c.running);
+    free(c.slots_of);
     if (feed.work >= 0) close(feed.work);
     gw_task_list_free(&c.tasks);
     free(c.bytes);

@@ -7,6 +7,7 @@
  *   rows                 what has become of them, by all nodes (row_log.h)
  *   outputs              what those that ran here have written (outputs.h)
  *   outputs.MEMBER       a copy of what those have written that ran there (copier.h)
+ *   running, killed.N    what runs, and what ran when a child was killed (tools/godwit/flock/running.h)
  *
  * A task that has ended makes room for another one at once; its row is told to the siblings when what it wrote is on two
  * disks (core/map/copies.h).
