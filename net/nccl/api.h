@@ -26,8 +26,8 @@ typedef enum gw_nccl_result {
     GW_NCCL_IN_PROGRESS = 7,
 } gw_nccl_result; /* other values are failures, which only their text tells apart */
 
-typedef enum gw_nccl_type { GW_NCCL_INT64 = 4, GW_NCCL_FLOAT32 = 7 } gw_nccl_type;
-enum { GW_NCCL_SUM = 0 };
+typedef enum gw_nccl_type { GW_NCCL_INT32 = 2, GW_NCCL_INT64 = 4, GW_NCCL_FLOAT32 = 7 } gw_nccl_type;
+enum { GW_NCCL_SUM = 0, GW_NCCL_MAX = 2 };
 
 typedef struct gw_nccl_id {
     char bytes[GW_NCCL_ID_BYTES];

@@ -64,11 +64,8 @@ struct gw_gpu_sums {
 /* Calls. */
 
 /* The bytes that a ring all-reduce sends from the GPUs, and receives. */
-static uint64_t ring_bytes(const gw_gpu_sums *s, const call *c) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < s->gpu_count * c->how.piece_count; i++)
-        bytes += c->pieces[i].count * gw_sum_bytes(c->pieces[i].type);
-    return s->ranks > 0 ? bytes / s->ranks * 2 * (s->ranks - 1) : 0;
+static uint64_t ring_bytes(const gw_gpu_sums *s) {
+    return s->ranks > 0 ? gw_nccl_moved_bytes(s->nccl) / s->ranks * 2 * (s->ranks - 1) : 0;
 }
 
 static void finish(gw_gpu_sums *s, gw_collective_status status, const gw_err *err) {
@@ -76,7 +73,7 @@ static void finish(gw_gpu_sums *s, gw_collective_status status, const gw_err *er
     GW_ASSERT(ended.is);
     s->call = (call){0};
     if (ended.summing && status != GW_COLLECTIVE_OK) atomic_fetch_add(&s->cut_sums, 1);
-    uint64_t bytes = ended.summing && status == GW_COLLECTIVE_OK ? ring_bytes(s, &ended) : 0;
+    uint64_t bytes = ended.summing && status == GW_COLLECTIVE_OK ? ring_bytes(s) : 0;
     free(ended.pieces);
     gw_collective_result result = {.token = ended.how.token,
                                    .status = status,

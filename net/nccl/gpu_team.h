@@ -1,5 +1,5 @@
 /* The agreement of a view's members on one NCCL communicator. Every member tells the leader how many GPUs it
- * has; when the leader knows all numbers and has an id, it tells the id and the numbers to everybody. Ranks
+ * has, and whether it can narrow sums; when the leader knows all numbers and has an id, it tells the id and the numbers to everybody. Ranks
  * are in the order of the view's members.
  *
  * A failed communicator cannot be joined again, so one view may take several attempts, which are numbered. A
@@ -35,9 +35,15 @@ typedef struct gw_gpu_team_world {
     void (*form)(void *context, const gw_fence *fence, const gw_nccl_team *team);
 } gw_gpu_team_world;
 
-/* Opens a team in no view. `gpus` is how many this peer has, 1 to GW_NCCL_GPUS. NULL if out of memory. */
-gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, uint32_t gpus, const gw_gpu_team_world *world,
-                              gw_err *err);
+/* What a peer brings into a team. */
+typedef struct gw_gpu_team_share {
+    uint32_t gpus; /* 1 to GW_NCCL_GPUS */
+    bool narrow; /* it can narrow exact sums (net/nccl/narrow.h), which a team does if all its members can */
+} gw_gpu_team_share;
+
+/* Opens a team in no view. NULL if out of memory. */
+gw_gpu_team *gw_gpu_team_open(const gw_peer_id *self, const gw_gpu_team_share *share,
+                              const gw_gpu_team_world *world, gw_err *err);
 void gw_gpu_team_close(gw_gpu_team *team); /* NULL is allowed */
 
 /* Notes that this peer is in the view. Installing the view that it is in, or was in last, begins another

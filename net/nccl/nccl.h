@@ -20,6 +20,7 @@
 
 #include "net/collective/collective.h"
 #include "net/nccl/api.h"
+#include "net/nccl/narrow.h"
 
 typedef struct gw_nccl gw_nccl;
 
@@ -31,6 +32,10 @@ enum { GW_NCCL_GPUS = 16 }; /* most GPUs of one peer */
  * bandwidth within a node. */
 #define GW_NCCL_BUCKET_BYTES ((uint64_t)64 << 20)
 
+/* The default size from which exact sums are narrowed (net/nccl/narrow.h). Finding the widths takes two
+ * exchanges with the GPU, some 100 us, in which a link of 400 GB/s moves 40 MB. */
+#define GW_NCCL_NARROW_BYTES ((uint64_t)32 << 20)
+
 typedef struct gw_nccl_options {
     const gw_nccl_api *nccl; /* both must outlive the object */
     const gw_cuda_api *cuda;
@@ -41,6 +46,10 @@ typedef struct gw_nccl_options {
      * progress_ns, and an end that takes longer than that. Until the first part of its first sum has ended, a
      * communicator has form_ns for that too, if that is longer, since NCCL makes its connections then. */
     uint64_t form_ns, progress_ns;
+    /* How exact sums are narrowed; must outlive the object. NULL: they are not. Sums whose exact elements take
+     * fewer than narrow_bytes are not narrowed either; 0: GW_NCCL_NARROW_BYTES. */
+    const gw_nccl_narrow *narrow;
+    uint64_t narrow_bytes;
 } gw_nccl_options;
 
 /* A communicator that is to be formed: `ranks` GPUs in all, this peer's from rank `first` on in the order of
@@ -48,6 +57,7 @@ typedef struct gw_nccl_options {
 typedef struct gw_nccl_team {
     gw_nccl_id id;
     uint32_t ranks, first;
+    bool narrow; /* every member narrows exact sums, with the same options */
 } gw_nccl_team;
 
 /* `count` elements of GPU memory, summed from every rank's `in` to every rank's `out`, which are distinct
@@ -84,6 +94,9 @@ void gw_nccl_form(gw_nccl *nccl, const gw_nccl_team *team, uint64_t now_ns);
  * on all ranks. The array is copied. Allowed after FORMED, and not during another sum. The caller makes sure
  * that all members are about to enter, because the deadline counts from here. Failures come by poll. */
 void gw_nccl_sum(gw_nccl *nccl, const gw_nccl_piece *pieces, uint32_t count, uint64_t now_ns);
+
+/* The bytes of the elements that this peer's GPUs have given to NCCL in the last sum. */
+uint64_t gw_nccl_moved_bytes(const gw_nccl *nccl);
 
 /* Makes progress; it must be called often while something is under way. Fills in *err for ENDED and LOST. */
 gw_nccl_event gw_nccl_poll(gw_nccl *nccl, uint64_t now_ns, gw_err *err);

@@ -290,7 +290,8 @@ static void open_team(team_peer *p, uint8_t number, post *to) {
     gw_view_seal(&p->view);
     const gw_gpu_team_world world = {p, send_letter, make_id, form};
     const gw_peer_id self = team_id(number);
-    p->team = gw_gpu_team_open(&self, GPUS, &world, &err);
+    const gw_gpu_team_share share = {.gpus = GPUS, .narrow = number % 2 == 0};
+    p->team = gw_gpu_team_open(&self, &share, &world, &err);
     GW_ASSERT_MEMORY(p->team != NULL);
 }
 

@@ -116,6 +116,18 @@ Test(gpu_flock, three_peers_sum_by_nccl_to_the_bytes_of_one) {
     close_lab(l);
 }
 
+/* The sums of this job are too wide to travel as int32, which the peers find out together. */
+Test(gpu_flock, peers_that_measure_their_sums_have_the_bytes_of_one) {
+    lab *l = open_lab();
+    lab_peer *peers[3];
+    setenv("GODWIT_NCCL_NARROW", "1", 1);
+    lab_flock(l, 3, DIGITS, peers);
+    expect_same(l, peers, 3, DIGITS);
+    cr_assert_geq(logged("most 3"), 3 * 20);
+    cr_assert_geq(logged("sum 3"), 3 * 20);
+    close_lab(l);
+}
+
 /* NCCL would take it before what it is told: its calls would wait for peers, also for dead ones. */
 Test(gpu_flock, an_environment_that_has_nccl_wait_is_not_used) {
     lab *l = open_lab();

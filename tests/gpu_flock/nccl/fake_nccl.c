@@ -4,7 +4,8 @@
  * died.
  *
  * A test tells it what to do by files in the folder FAKE_NCCL:
- *   log     (it writes here) a line for each communicator formed, abort, and sum; of floats one more
+ *   log     (it writes here) a line for each communicator formed, abort, sum and maximum; of sums of floats and
+ *           of int32 one more
  *   stall   while this is there, sums that begin do not go on
  *   wrong   while this is there, a bit of each sum of integers flips, alike for all ranks
  *   header  the same, of its second word
@@ -14,6 +15,7 @@
  * and hears of a sum that stalls by a byte in the pipe "stalled". */
 #include "net/nccl/api.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -43,7 +45,7 @@ typedef struct op {
     const void *send;
     void *receive;
     size_t count;
-    int type;
+    int type, operation;
     stream *stream;
 } op;
 
@@ -141,9 +143,14 @@ static bool join(gw_nccl_comm *c) {
 
 static void add(const op *o, const void *theirs, size_t first, size_t count) {
     for (size_t i = 0; i < count; i++) {
+        int32_t *narrow = (int32_t *)o->receive + first + i, next = ((const int32_t *)theirs)[i];
         if (o->type == GW_NCCL_INT64)
             ((int64_t *)o->receive)[first + i] =
                 (int64_t)((uint64_t)((int64_t *)o->receive)[first + i] + ((const uint64_t *)theirs)[i]);
+        else if (o->type == GW_NCCL_INT32 && o->operation == GW_NCCL_MAX)
+            *narrow = next > *narrow ? next : *narrow;
+        else if (o->type == GW_NCCL_INT32)
+            *narrow = (int32_t)((uint32_t)*narrow + (uint32_t)next);
         else
             ((float *)o->receive)[first + i] += ((const float *)theirs)[i];
     }
@@ -214,8 +221,9 @@ static void *run(void *context) {
         c->first++;
         c->count--;
         pthread_mutex_unlock(&c->lock);
-        note("sum", c->ranks);
-        if (o.type != GW_NCCL_INT64) note("floats", c->ranks);
+        note(o.operation == GW_NCCL_SUM ? "sum" : "most", c->ranks);
+        if (o.type == GW_NCCL_FLOAT32) note("floats", c->ranks);
+        if (o.type == GW_NCCL_INT32 && o.operation == GW_NCCL_SUM) note("narrow", c->ranks);
         atomic_fetch_add(&o.stream->done, 1);
     }
 }
@@ -301,11 +309,12 @@ int ncclCommAbort(gw_nccl_comm *c) {
 
 int ncclAllReduce(const void *send, void *receive, size_t count, int type, int operation, gw_nccl_comm *c,
                   void *on) {
-    if (operation != GW_NCCL_SUM || atomic_load(&c->state) != GW_NCCL_SUCCESS) return INTERNAL_ERROR;
+    bool known = operation == GW_NCCL_SUM || operation == GW_NCCL_MAX;
+    if (!known || atomic_load(&c->state) != GW_NCCL_SUCCESS) return INTERNAL_ERROR;
     pthread_mutex_lock(&c->lock);
     bool fits = c->count < OPS;
     if (fits) {
-        c->ops[(c->first + c->count++) % OPS] = (op){send, receive, count, type, on};
+        c->ops[(c->first + c->count++) % OPS] = (op){send, receive, count, type, operation, on};
         atomic_fetch_add(&((stream *)on)->begun, 1);
     }
     pthread_cond_broadcast(&c->changed);
@@ -365,10 +374,10 @@ int cuDeviceGet(int *device, int ordinal) {
     return ordinal < GPUS ? GW_CUDA_SUCCESS : 101;
 }
 
+static char contexts[GPUS];
+
 int cuDevicePrimaryCtxRetain(void **context, int device) {
-    static char the_context;
-    (void)device;
-    *context = &the_context;
+    *context = &contexts[device];
     return GW_CUDA_SUCCESS;
 }
 
@@ -377,8 +386,11 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
     return GW_CUDA_SUCCESS;
 }
 
+/* CUDA's runtime, whose stand-in is linked into the program, then works on the GPU of this context. */
 int cuCtxSetCurrent(void *context) {
-    return context != NULL ? GW_CUDA_SUCCESS : 201;
+    int (*set_device)(int) = (int (*)(int))(uintptr_t)dlsym(RTLD_DEFAULT, "cudaSetDevice");
+    if (context == NULL || set_device == NULL) return 201;
+    return set_device((int)((const char *)context - contexts));
 }
 
 int cuEventCreate(void **made, unsigned flags) {

@@ -12,7 +12,7 @@ typedef struct op {
     const void *send;
     void *receive;
     size_t count;
-    int type;
+    int type, operation;
     bool launched, done;
 } op;
 
@@ -45,6 +45,7 @@ static struct {
     fake_stream streams[FAKE_GPUS];
     event events[MOST_EVENTS];
     bool hold, jam[FAKE_GPUS];
+    void (*follow)(int ordinal);
     unsigned ration; /* all-reduces that may still end */
     int broken[FAKE_GPUS], lost[FAKE_GPUS], refuse_init[FAKE_GPUS], ail_init[FAKE_GPUS],
         refuse_sum[FAKE_GPUS], refuse_id;
@@ -94,19 +95,45 @@ static bool all_there(const gw_nccl_comm *comm) {
     return true;
 }
 
+static int64_t integer_at(const op *o, size_t i) {
+    return o->type == GW_NCCL_INT64 ? ((const int64_t *)o->send)[i] : ((const int32_t *)o->send)[i];
+}
+
+/* The result for one element. A sum of int32 that does not fit is a use that NCCL does not notice. */
+static int64_t reduce_integers(const gw_nccl_comm *comm, unsigned index, size_t i) {
+    const op *first = &rank_of(&comm->id, 0)->ops[index];
+    int64_t result = integer_at(first, i);
+    for (int r = 1; r < comm->ranks; r++) {
+        int64_t next = integer_at(&rank_of(&comm->id, r)->ops[index], i);
+        if (first->operation == GW_NCCL_SUM)
+            result = (int64_t)((uint64_t)result + (uint64_t)next);
+        else if (next > result)
+            result = next;
+    }
+    if (first->type == GW_NCCL_INT32 && result != (int32_t)result) misuse("a sum of int32 does not fit");
+    return result;
+}
+
+static float add_floats(const gw_nccl_comm *comm, unsigned index, size_t i) {
+    float sum = 0;
+    for (int r = 0; r < comm->ranks; r++) sum += ((const float *)rank_of(&comm->id, r)->ops[index].send)[i];
+    return sum;
+}
+
 static void add(const gw_nccl_comm *comm, unsigned index) {
-    for (int r = 0; r < comm->ranks; r++) {
-        const op *from = &rank_of(&comm->id, r)->ops[index];
+    const op *how = &rank_of(&comm->id, 0)->ops[index];
+    for (size_t i = 0; i < how->count; i++) {
+        bool floats = how->type == GW_NCCL_FLOAT32;
+        int64_t whole = floats ? 0 : reduce_integers(comm, index, i);
+        float sum = floats ? add_floats(comm, index, i) : 0;
         for (int t = 0; t < comm->ranks; t++) {
             const op *to = &rank_of(&comm->id, t)->ops[index];
-            for (size_t i = 0; i < from->count; i++) {
-                if (from->type == GW_NCCL_INT64)
-                    ((int64_t *)to->receive)[i] =
-                        (r == 0 ? 0 : ((int64_t *)to->receive)[i]) + ((const int64_t *)from->send)[i];
-                else
-                    ((float *)to->receive)[i] =
-                        (r == 0 ? 0 : ((float *)to->receive)[i]) + ((const float *)from->send)[i];
-            }
+            if (floats)
+                ((float *)to->receive)[i] = sum;
+            else if (how->type == GW_NCCL_INT64)
+                ((int64_t *)to->receive)[i] = whole;
+            else
+                ((int32_t *)to->receive)[i] = (int32_t)whole;
         }
     }
 }
@@ -227,7 +254,9 @@ static int all_reduce(const void *send, void *receive, size_t count, int type, i
     lock();
     if (comm->aborted || !comm->formed || comm->launching)
         misuse("a sum on a communicator that is not ready");
-    if (operation != GW_NCCL_SUM || send == receive) misuse("not a sum, or one in place");
+    bool in_place = type == GW_NCCL_INT32;
+    if (operation != GW_NCCL_SUM && (operation != GW_NCCL_MAX || !in_place)) misuse("not a sum");
+    if ((send == receive) != in_place) misuse("a sum in place, or int32 elsewhere");
     if (stream != &fake.streams[comm->ordinal]) misuse("a sum on another GPU's stream");
     if (mine.depth == 0) misuse("sums of several GPUs outside a group");
     if (fake.refuse_sum[comm->ordinal] != 0) {
@@ -235,11 +264,13 @@ static int all_reduce(const void *send, void *receive, size_t count, int type, i
         fake.refuse_sum[comm->ordinal] = 0;
         return unlock(mine.result);
     }
-    comm->ops[comm->op_count++] = (op){.send = send, .receive = receive, .count = count, .type = type};
+    comm->ops[comm->op_count++] =
+        (op){.send = send, .receive = receive, .count = count, .type = type, .operation = operation};
     fake.group_bytes[comm->ordinal] += count * (type == GW_NCCL_INT64 ? 8 : 4);
     if (fake.group_bytes[comm->ordinal] > fake.counts.largest_bytes)
         fake.counts.largest_bytes = fake.group_bytes[comm->ordinal];
-    fake.counts.sums++;
+    if (operation == GW_NCCL_SUM) fake.counts.sums++;
+    if (operation == GW_NCCL_SUM && in_place) fake.counts.narrow_sums++;
     return unlock(GW_NCCL_SUCCESS);
 }
 
@@ -302,6 +333,7 @@ static int context_release(int device) {
 
 static int context_set(void *context) {
     mine.context = ((fake_stream *)context)->ordinal + 1;
+    if (fake.follow != NULL) fake.follow(mine.context - 1);
     return GW_CUDA_SUCCESS;
 }
 
@@ -384,6 +416,67 @@ static int stream_query(void *stream) {
     return unlock(GW_CUDA_SUCCESS);
 }
 
+/* Kernels. They run when they are started, on whose context is current. */
+
+static void expect_kernel(const void *stream) {
+    lock();
+    const fake_stream *on = stream;
+    if (mine.context - 1 != on->ordinal) misuse("a kernel in another GPU's context");
+    if (mine.depth > 0) misuse("a kernel in a group");
+    unlock(0);
+}
+
+static bool words_open(int gpu, gw_nccl_words *words, gw_err *err) {
+    (void)gpu, (void)err;
+    *words = (gw_nccl_words){calloc(GW_NCCL_WIDTHS, 4), calloc(GW_NCCL_WIDTHS, 4)};
+    return true;
+}
+
+static void words_close(int gpu, gw_nccl_words *words) {
+    (void)gpu;
+    free(words->on_gpu);
+    free(words->seen);
+}
+
+static bool words_clear(const gw_nccl_words *words, uint32_t count, void *stream, gw_err *err) {
+    (void)err;
+    expect_kernel(stream);
+    memset(words->on_gpu, 0, count * sizeof *words->on_gpu);
+    return true;
+}
+
+static bool measure(const int64_t *in, uint64_t count, uint32_t *word, void *stream, gw_err *err) {
+    (void)err;
+    expect_kernel(stream);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t width = 1;
+        while (width < 64 && (in[i] >> (width - 1)) != (in[i] < 0 ? -1 : 0)) width++;
+        if (width > *word) *word = width;
+    }
+    return true;
+}
+
+static bool words_tell(const gw_nccl_words *words, uint32_t count, void *stream, gw_err *err) {
+    (void)err;
+    expect_kernel(stream);
+    memcpy(words->seen, words->on_gpu, count * sizeof *words->seen);
+    return true;
+}
+
+static bool narrow(const int64_t *in, uint64_t count, int64_t *out, void *stream, gw_err *err) {
+    (void)err;
+    expect_kernel(stream);
+    for (uint64_t i = 0; i < count; i++) gw_nccl_narrowed(out, count)[i] = (int32_t)in[i];
+    return true;
+}
+
+static bool widen(int64_t *out, uint64_t count, void *stream, gw_err *err) {
+    (void)err;
+    expect_kernel(stream);
+    for (uint64_t i = 0; i < count; i++) out[i] = gw_nccl_narrowed(out, count)[i];
+    return true;
+}
+
 static int cuda_text(int result, const char **text) {
     *text =
         result == 700 ? "an illegal memory access was encountered" : "uncorrectable ECC error encountered";
@@ -406,6 +499,7 @@ void fake_reset(int gpus) {
     fake.counts = (fake_counts){0};
     fake.hold = fake.block_aborts = fake.blocked = false;
     fake.refuse_id = 0;
+    fake.follow = NULL;
     fake.gpus = gpus;
     fake.ration = UINT_MAX;
     fake.launched = 0;
@@ -448,6 +542,18 @@ const gw_cuda_api *fake_cuda(void) {
     return &api;
 }
 
+const gw_nccl_narrow *fake_narrow(void) {
+    static const gw_nccl_narrow table = {words_open, words_close, words_clear, measure,
+                                         words_tell, narrow,      widen};
+    return &table;
+}
+
+void fake_follow_context(void (*follow)(int ordinal)) {
+    lock();
+    fake.follow = follow;
+    unlock(0);
+}
+
 void fake_hold(bool hold) {
     lock();
     fake.hold = hold;
@@ -460,7 +566,7 @@ void fake_ration(unsigned sums) {
     unlock(0);
 }
 
-void fake_break(int ordinal, int result) {
+void fake_fail_communicator(int ordinal, int result) {
     lock();
     fake.broken[ordinal] = result;
     unlock(0);

@@ -94,7 +94,12 @@ static void peer_open(peer *p, int gpu, uint64_t form_ns, uint64_t progress_ns) 
     *p = (peer){.gpu = gpu};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    gw_nccl_options options = {fake_nccl(), fake_cuda(), &gpu, 1, 0, form_ns, progress_ns};
+    gw_nccl_options options = {.nccl = fake_nccl(),
+                               .cuda = fake_cuda(),
+                               .gpus = &gpu,
+                               .gpu_count = 1,
+                               .form_ns = form_ns,
+                               .progress_ns = progress_ns};
     gw_gpu_sums_events events = {p, on_id, on_formed, on_failed, on_lost, on_done};
     gw_err err;
     p->sums = gw_gpu_sums_open(&options, &events, &err);
@@ -334,7 +339,7 @@ Test(gpu_sums, a_sum_that_breaks_fails_and_so_do_later_ones_of_the_view) {
     for (int i = 0; i < 2; i++) peer_open(&peers[i], i, PATIENCE_NS, PATIENCE_NS);
     for (int i = 0; i < 2; i++) peer_form(&peers[i], 1, 2);
     peer_start(&peers[0], 1, 5);
-    fake_break(0, GW_NCCL_REMOTE_ERROR);
+    fake_fail_communicator(0, GW_NCCL_REMOTE_ERROR);
     await(&peers[0], &peers[0].dones, 1);
     cr_assert_eq(peers[0].status, GW_COLLECTIVE_FAILED);
     cr_assert_eq(peers[0].err.code, GW_E_PEER);

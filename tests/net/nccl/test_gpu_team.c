@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PEERS = 4, LETTERS = 64 };
+enum { PEERS = 4, LETTERS = 64, WIDE = 3 /* the peer that cannot narrow sums */ };
 
 typedef struct letter {
     int from, to;
@@ -63,7 +63,8 @@ static void flock_open(void) {
         gw_peer_id self = id_of(i);
         peers[i] = (peer){.index = i};
         gw_gpu_team_world world = {&peers[i], on_send, on_make_id, on_form};
-        peers[i].team = gw_gpu_team_open(&self, (uint32_t)i + 1, &world, &err);
+        gw_gpu_team_share share = {.gpus = (uint32_t)i + 1, .narrow = i != WIDE};
+        peers[i].team = gw_gpu_team_open(&self, &share, &world, &err);
         cr_assert(peers[i].team != NULL);
     }
 }
@@ -133,17 +134,57 @@ Test(gpu_team, everybody_forms_with_the_leaders_id_in_member_order) {
     flock_close();
 }
 
+/* Peer 3 cannot, as a build cannot that does not know of it. */
+Test(gpu_team, sums_are_narrowed_where_all_members_can) {
+    flock_open();
+    gw_view view = view_of(5, 4, 2), smaller = view_of(6, 3, 1);
+    for (int i = 0; i < 4; i++) gw_gpu_team_install(peers[i].team, &view);
+    deliver_all();
+    give_id(2, 'x');
+    deliver_all();
+    expect_formed(4, &view, 'x', 1);
+    for (int i = 0; i < 4; i++) cr_assert(!peers[i].of.narrow, "peer %d", i);
+    gw_gpu_team_install(peers[0].team, &smaller);
+    deliver_until_quiet(); /* the leader has not installed it yet, and keeps what it is told */
+    gw_gpu_team_install(peers[2].team, &smaller);
+    gw_gpu_team_install(peers[1].team, &smaller);
+    deliver_until_quiet();
+    give_id(1, 'y');
+    deliver_until_quiet();
+    expect_formed(3, &smaller, 'y', 2);
+    for (int i = 0; i < 3; i++) cr_assert(peers[i].of.narrow, "peer %d", i);
+    flock_close();
+}
+
+Test(gpu_team, who_cannot_narrow_sums_does_not_join_a_team_that_does) {
+    flock_open();
+    gw_view view = view_of(5, 4, 2);
+    gw_peer_id leader = id_of(2);
+    gw_err err;
+    gw_gpu_team_install(peers[2].team, &view);
+    for (int i = 0; i < 4; i++)
+        if (i != 2) gw_gpu_team_install(peers[i].team, &view);
+    deliver_all();
+    give_id(2, 'x');
+    letter *team = &mail[0];
+    while (team->to != 3) team++;
+    team->bytes[2] = 5; /* NARROW_TEAM */
+    cr_assert(!gw_gpu_team_hear(peers[3].team, &leader, team->bytes, team->length, &err));
+    cr_assert_not_null(strstr(err.text, "a team that is not the view's"), "%s", err.text);
+    flock_close();
+}
+
 /* Each id costs the leader's process a thread and a socket until its communicator is formed. */
 Test(gpu_team, no_id_is_asked_for_before_all_have_come) {
     flock_open();
     gw_view view = view_of(5, 4, 0);
     for (int i = 0; i < 4; i++) gw_gpu_team_install(peers[i].team, &view);
-    cr_assert_eq(letters, 3);
-    for (int i = 0; i < 3; i++) {
+    cr_assert_eq(letters, 5); /* peers 1 and 2 also tell that they can narrow sums */
+    for (int i = 0; i < 5; i++) {
         cr_assert_eq(peers[0].asked, 0);
         deliver(&mail[i]);
     }
-    deliver(&mail[2]); /* a second time */
+    deliver(&mail[4]); /* a second time */
     letters = 0;
     cr_assert_eq(peers[0].asked, 1);
     give_id(0, 'x');
@@ -391,8 +432,11 @@ Test(gpu_team, messages_that_make_no_sense_are_refused) {
     flock_open();
     gw_view view = view_of(5, 3, 0);
     for (int i = 0; i < 3; i++) gw_gpu_team_install(peers[i].team, &view);
-    letter enter = mail[0];
+    letter narrows = mail[0], enter = mail[1];
     cr_assert_eq(enter.to, 0);
+    for (size_t cut = 1; cut < narrows.length; cut++)
+        cr_assert(!hears(0, 1, narrows.bytes, cut), "cut to %zu bytes", cut);
+    cr_assert(!hears(0, 1, narrows.bytes, narrows.length + 1), "more after what can be narrowed");
     for (size_t cut = 1; cut < enter.length; cut++)
         cr_assert(!hears(0, 1, enter.bytes, cut), "cut to %zu bytes", cut);
     cr_assert(!hears(2, 1, enter.bytes, enter.length), "a number of GPUs for who does not lead");

@@ -53,7 +53,8 @@ _Static_assert((int)GW_NCCL_SUCCESS == (int)ncclSuccess && (int)GW_NCCL_IN_PROGR
                    (int)GW_NCCL_REMOTE_ERROR == (int)ncclRemoteError,
                "results");
 _Static_assert((int)GW_NCCL_INT64 == (int)ncclInt64 && (int)GW_NCCL_FLOAT32 == (int)ncclFloat32 &&
-                   (int)GW_NCCL_SUM == (int)ncclSum,
+                   (int)GW_NCCL_INT32 == (int)ncclInt32 && (int)GW_NCCL_SUM == (int)ncclSum &&
+                   (int)GW_NCCL_MAX == (int)ncclMax,
                "types");
 _Static_assert(GW_NCCL_UNDEFINED == NCCL_CONFIG_UNDEF_INT, "undefined");
 #define SAME(ours, theirs)                                                                                   \

@@ -23,11 +23,20 @@ typedef struct peer {
 } peer;
 
 static uint64_t now;
+static uint64_t narrow_from = UINT64_MAX; /* the bytes from which peers that are opened narrow sums */
 
 static peer peer_open(uint32_t first, uint32_t count, uint64_t bucket_bytes) {
     int gpus[FAKE_GPUS];
     for (uint32_t i = 0; i < count; i++) gpus[i] = (int)(first + i);
-    gw_nccl_options options = {fake_nccl(), fake_cuda(), gpus, count, bucket_bytes, FORM_NS, PROGRESS_NS};
+    gw_nccl_options options = {.nccl = fake_nccl(),
+                               .cuda = fake_cuda(),
+                               .gpus = gpus,
+                               .gpu_count = count,
+                               .bucket_bytes = bucket_bytes,
+                               .form_ns = FORM_NS,
+                               .progress_ns = PROGRESS_NS,
+                               .narrow = fake_narrow(),
+                               .narrow_bytes = narrow_from};
     gw_err err;
     peer p = {.nccl = gw_nccl_open(&options, &err), .first = first, .count = count};
     cr_assert(p.nccl != NULL, "%s", err.text);
@@ -35,7 +44,7 @@ static peer peer_open(uint32_t first, uint32_t count, uint64_t bucket_bytes) {
 }
 
 static gw_nccl_team team_of(uint32_t ranks, uint32_t first) {
-    gw_nccl_team team = {.ranks = ranks, .first = first};
+    gw_nccl_team team = {.ranks = ranks, .first = first, .narrow = true};
     team.id.bytes[0] = 77;
     return team;
 }
@@ -168,6 +177,78 @@ Test(nccl, sums_over_the_gpus_of_all_peers_are_exact) {
     cr_assert_eq(fake_count().abort_groups, 2, "one group of aborts a peer");
 }
 
+/* Sums of two peers with five GPUs in buckets of 256 bytes, one slice of 32 integers each, of which the widest element of bucket
+ * b on GPU g is wide[b] if g is the last, and which hold small ones otherwise. */
+static void sum_of_widths(const int64_t *wide, uint32_t buckets, unsigned narrow_sums) {
+    enum { EACH = 32, RANKS = 5 };
+    peer peers[2];
+    gw_nccl_piece pieces[RANKS];
+    narrow_from = 8;
+    form_two(peers, 256);
+    for (uint32_t g = 0; g < RANKS; g++) {
+        int64_t *in = calloc(buckets, 256), *out = calloc(buckets, 256);
+        for (uint32_t i = 0; i < buckets * EACH; i++) in[i] = (i % 2 == 0 ? 1 : -1) * (int64_t)(g + i % 100);
+        for (uint32_t b = 0; g == RANKS - 1 && b < buckets; b++) in[b * EACH + b % EACH] = wide[b];
+        pieces[g] = (gw_nccl_piece){in, out, buckets * EACH, GW_SUM_I64};
+    }
+    for (int p = 0; p < 2; p++) {
+        peers[p].seen = GW_NCCL_NOTHING;
+        gw_nccl_sum(peers[p].nccl, pieces + peers[p].first, 1, now);
+    }
+    expect_all(peers, 2, GW_NCCL_SUMMED);
+    uint64_t moved = gw_nccl_moved_bytes(peers[0].nccl) / peers[0].count;
+    cr_expect_eq(fake_count().narrow_sums, narrow_sums * RANKS);
+    cr_expect_eq(moved, (uint64_t)(2 * buckets - narrow_sums) * EACH * 4);
+    for (uint32_t i = 0; i < buckets * EACH; i++) {
+        uint64_t sum = 0;
+        for (uint32_t g = 0; g < RANKS; g++) sum += (uint64_t)((const int64_t *)pieces[g].in)[i];
+        for (uint32_t g = 0; g < RANKS; g++)
+            cr_assert_eq(((const uint64_t *)pieces[g].out)[i], sum, "element %u", i);
+    }
+    abort_and_close(peers, 2);
+    for (uint32_t g = 0; g < RANKS; g++) {
+        free((void *)(uintptr_t)pieces[g].in);
+        free(pieces[g].out);
+    }
+}
+
+/* Five ranks carry three bits, so elements of 29 bits fit and those of 30 do not. */
+Test(nccl, buckets_whose_sum_fits_travel_as_int32) {
+    const int64_t most = (1 << 28) - 1;
+    sum_of_widths((const int64_t[]){most, most + 1, -most - 1, -most - 2, INT64_MIN, INT64_MAX, 0, 7}, 8, 4);
+    sum_of_widths((const int64_t[]){1, 1, 1}, 3, 3);
+    sum_of_widths((const int64_t[]){INT64_MIN}, 1, 0);
+}
+
+Test(nccl, integers_and_floats_of_one_bucket_are_summed_each_in_its_type) {
+    peer peers[2];
+    share shares[5];
+    narrow_from = 8;
+    form_two(peers, 500);
+    for (uint32_t g = 0; g < 5; g++) shares[g] = share_make(g, 301);
+    for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
+    expect_all(peers, 2, GW_NCCL_SUMMED);
+    for (uint32_t g = 0; g < 5; g++) share_check(&shares[g], 5);
+    cr_expect_gt(fake_count().narrow_sums, 0);
+    for (uint32_t g = 0; g < 5; g++) share_free(&shares[g]);
+    abort_and_close(peers, 2);
+}
+
+Test(nccl, a_sum_can_be_aborted_at_each_of_its_stages) {
+    peer peers[2];
+    share shares[5];
+    narrow_from = 8;
+    for (uint32_t polls = 0, summed = 0; !summed; polls++) {
+        form_two(peers, 1000);
+        for (uint32_t g = 0; g < 5; g++) shares[g] = share_make(g, 700);
+        for (int i = 0; i < 2; i++) peer_sum(&peers[i], shares);
+        for (uint32_t i = 0; i < polls; i++) poll_all(peers, 2);
+        summed = peers[0].seen == GW_NCCL_SUMMED;
+        abort_and_close(peers, 2);
+        for (uint32_t g = 0; g < 5; g++) share_free(&shares[g]);
+    }
+}
+
 /* On a slow network the deadline counts for each part. */
 Test(nccl, a_part_is_no_larger_than_a_slow_network_moves_in_time) {
     fake_reset(1);
@@ -242,7 +323,7 @@ Test(nccl, an_error_while_forming_ends_all_gpus_of_the_peer) {
     fake_reset(3);
     peer one = peer_open(0, 2, 0);
     peer_form(&one, 3);
-    fake_break(1, GW_NCCL_REMOTE_ERROR);
+    fake_fail_communicator(1, GW_NCCL_REMOTE_ERROR);
     expect_all(&one, 1, GW_NCCL_ENDED);
     cr_assert_eq(one.err.code, GW_E_PEER);
     cr_assert(strstr(one.err.text, "GPU 1") && strstr(one.err.text, "remote process exited"), "%s",
@@ -276,7 +357,7 @@ Test(nccl, a_peer_that_dies_in_a_sum_is_an_error_and_the_memory_is_quiet) {
     for (int i = 0; i < 50; i++) poll_all(peers, 1);
     cr_assert_eq(peers[0].seen, GW_NCCL_NOTHING);
     fake_jam(1, true); /* a kernel takes its time to leave */
-    fake_break(2, GW_NCCL_REMOTE_ERROR);
+    fake_fail_communicator(2, GW_NCCL_REMOTE_ERROR);
     for (int i = 0; i < 50; i++) poll_all(peers, 1);
     cr_assert_eq(peers[0].seen, GW_NCCL_NOTHING, "its memory is still being used");
     cr_assert_eq(fake_count().abort_groups, 1);
@@ -458,7 +539,12 @@ Test(nccl, gpus_that_are_not_there_are_an_error_that_leaves_nothing) {
     now = 1;
     fake_reset(1);
     const int gpus[2] = {0, 1};
-    gw_nccl_options options = {fake_nccl(), fake_cuda(), gpus, 2, 0, FORM_NS, PROGRESS_NS};
+    gw_nccl_options options = {.nccl = fake_nccl(),
+                               .cuda = fake_cuda(),
+                               .gpus = gpus,
+                               .gpu_count = 2,
+                               .form_ns = FORM_NS,
+                               .progress_ns = PROGRESS_NS};
     gw_err err;
     cr_assert_null(gw_nccl_open(&options, &err));
     cr_assert(strstr(err.text, "GPU 1") != NULL, "%s", err.text);

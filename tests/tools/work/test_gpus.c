@@ -212,7 +212,7 @@ Test(gpus, nccl_that_fails_again_and_again_is_left_alone) {
     for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) {
         gw_view view = view_of(epoch, 0, 3);
         cr_assert(gw_gpus_ready(peers[0].gpus), "epoch %u", (unsigned)epoch);
-        fake_break(0, GW_NCCL_REMOTE_ERROR);
+        fake_fail_communicator(0, GW_NCCL_REMOTE_ERROR);
         install(&view, 0);
         start(0, &view);
         await(&peers[0].dones, (unsigned)epoch);
@@ -227,7 +227,7 @@ Test(gpus, a_sum_that_succeeds_forgives_those_that_failed) {
     flock_open();
     for (uint64_t epoch = 1; epoch <= 2 * GW_GPUS_FAILURES; epoch++) {
         gw_view view = view_of(epoch, 0, 3);
-        fake_break(0, epoch % 2 == 0 ? 0 : GW_NCCL_REMOTE_ERROR);
+        fake_fail_communicator(0, epoch % 2 == 0 ? 0 : GW_NCCL_REMOTE_ERROR);
         install(&view, 0);
         for (int i = 0; i < 3; i++) start(i, &view);
         await(&peers[0].dones, (unsigned)epoch);
@@ -241,7 +241,7 @@ Test(gpus, a_sum_that_succeeds_forgives_those_that_failed) {
 static void fail_once(uint64_t epoch) {
     gw_view view = view_of(epoch, 0, 3);
     unsigned before = atomic_load(&peers[0].dones);
-    fake_break(0, GW_NCCL_REMOTE_ERROR);
+    fake_fail_communicator(0, GW_NCCL_REMOTE_ERROR);
     install(&view, 0);
     start(0, &view);
     await(&peers[0].dones, before + 1);
@@ -273,7 +273,7 @@ Test(gpus, nccl_that_was_given_up_is_tried_again) {
     cr_assert_not(gw_gpus_ready(peers[0].gpus));
     gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
     install(&view, 0);
-    fake_break(0, 0);
+    fake_fail_communicator(0, 0);
     await_ready(0);
     sum_again(&view);
     flock_close();
@@ -287,7 +287,7 @@ static void fail_a_try(int leader) {
     gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
     view.leader = id_of(leader);
     gw_view_seal(&view);
-    fake_break(0, 0);
+    fake_fail_communicator(0, 0);
     fake_ail_init(0, GW_NCCL_REMOTE_ERROR);
     install(&view, 0);
     await_ready(0);
@@ -308,7 +308,7 @@ Test(gpus, nccl_that_was_given_up_is_tried_again_in_the_same_view) {
     retry_ns = 1000000;
     flock_open();
     for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
-    fake_break(0, 0);
+    fake_fail_communicator(0, 0);
     await_ready(0);
     flock_close();
 }
@@ -322,7 +322,7 @@ Test(gpus, a_try_of_which_nothing_is_heard_is_made_anew) {
     gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
     view.leader = id_of(1);
     gw_view_seal(&view);
-    fake_break(0, 0);
+    fake_fail_communicator(0, 0);
     fake_refuse_id(5);
     install(&view, 0);
     await_ready(0);
@@ -336,7 +336,7 @@ Test(gpus, after_a_try_one_failure_is_enough) {
     for (uint64_t epoch = 1; epoch <= GW_GPUS_FAILURES; epoch++) fail_once(epoch);
     gw_view view = view_of(GW_GPUS_FAILURES + 1, 0, 3);
     install(&view, 0);
-    fake_break(0, 0);
+    fake_fail_communicator(0, 0);
     await_ready(0);
     fail_once(GW_GPUS_FAILURES + 2);
     cr_assert_not(gw_gpus_ready(peers[0].gpus));

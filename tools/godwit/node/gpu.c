@@ -2,8 +2,11 @@
 
 #include "core/base/log.h"
 #include "kernels/cuda/runtime/cuda.h"
+#include "tools/godwit/text/number.h"
+#include "tools/godwit/work/narrow.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 _Static_assert(GW_DEVICE_PARTS <= (int)GW_NCCL_GPUS && GW_DEVICE_PARTS <= (int)GW_WATCHED_GPUS,
                "all GPUs of a device take part in sums and are watched");
@@ -49,6 +52,16 @@ static void open_watch(gw_node_gpu *gpu, const gw_device *device) {
     if (!gpu->watch) gw_log(GW_WARN, "node/gpu", "no figures of the GPU: %s", err.text);
 }
 
+/* From how many bytes on exact sums are narrowed, by GODWIT_NCCL_NARROW, which all peers must have alike; 0: by
+ * NCCL's part of this program. */
+static uint64_t narrow_from(void) {
+    const char *text = getenv("GODWIT_NCCL_NARROW");
+    uint64_t bytes = 0;
+    if (text != NULL && !gw_number_read(text, 1, UINT64_MAX, &bytes))
+        gw_log(GW_WARN, "node/gpu", "GODWIT_NCCL_NARROW=%s is not a number of bytes, and is not used", text);
+    return bytes;
+}
+
 static void open_sums(gw_node_gpu *gpu, const gw_device *device) {
     const gw_network *network = gpu->network;
     gw_nccl_found found;
@@ -62,6 +75,8 @@ static void open_sums(gw_node_gpu *gpu, const gw_device *device) {
                                    .loop = network->loop,
                                    .self = network->local.identity->id,
                                    .time_scale_percent = network->options->time_scale_percent,
+                                   .narrow = &gw_gpus_narrow,
+                                   .narrow_bytes = narrow_from(),
                                    .context = gpu,
                                    .send = send,
                                    .done = sum_done,

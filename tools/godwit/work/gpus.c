@@ -258,10 +258,13 @@ gw_gpus *gw_gpus_open(const gw_gpus_options *options, gw_err *err) {
         .gpu_count = options->count,
         .form_ns = FORM_NS * options->time_scale_percent / 100,
         .progress_ns = PROGRESS_NS * options->time_scale_percent / 100,
+        .narrow = options->narrow,
+        .narrow_bytes = options->narrow_bytes,
     };
+    gw_gpu_team_share share = {.gpus = options->count, .narrow = options->narrow != NULL};
     gw_gpu_sums_events events = {
         .context = g, .id_made = id_made, .formed = formed, .failed = failed, .lost = lost, .done = done};
-    g->team = gw_gpu_team_open(&options->self, options->count, &world, err);
+    g->team = gw_gpu_team_open(&options->self, &share, &world, err);
     g->sums = g->team ? gw_gpu_sums_open(&nccl, &events, err) : NULL;
     if (g->sums) return g;
     gw_gpu_team_close(g->team);

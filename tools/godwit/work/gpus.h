@@ -29,8 +29,10 @@ typedef struct gw_gpus_options {
     gw_loop *loop;
     gw_peer_id self;
     uint32_t time_scale_percent;
-    uint64_t retry_ns; /* the first pause of NCCL, doubled by each further failure; 0 = a minute */
-    void *context;     /* of the functions that follow */
+    const gw_nccl_narrow *narrow; /* how exact sums are narrowed; NULL: they are not */
+    uint64_t narrow_bytes;        /* as in gw_nccl_options; all peers have the same */
+    uint64_t retry_ns;            /* the first pause of NCCL, doubled by each further failure; 0 = a minute */
+    void *context;                /* of the functions that follow */
     /* Sends a message on a control link; drops it silently if none stands. */
     void (*send)(void *context, const gw_peer_id *to, const uint8_t *bytes, size_t length);
     /* On the thread of the sums: a call of gw_gpus_start is done. */
