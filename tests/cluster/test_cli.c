@@ -121,6 +121,12 @@ Test(cli, numbers_are_whole_and_within_bounds) {
     refused("bench steal -n 5x", "--count: '5x'");
     refused("bench write -b 0", "--bytes: '0'");
     refused("bench allreduce --lanes +1", "--lanes: '+1'");
+    refused("bench allreduce --rate 1", "--rate: '1' is no rate such as 100m or 10g, in bits a second");
+    refused("bench allreduce --rate 0g", "--rate: '0g'");
+    refused("bench allreduce --rate 1.5g", "--rate: '1.5g'");
+    refused("bench allreduce --rate 1001g", "--rate: '1001g'");
+    refused("bench allreduce --rate 1g --peers 3", "--rate: the wire is between two processes");
+    refused("bench allreduce --rate 1g --transport shm", "--rate: the wire is between two processes");
     refused("bench checkpoint -s -1", "--state: '-1'");
     refused("bench checkpoint -r 5.0", "--rounds: '5.0'");
     refused("sim --seed -1", "--seed: '-1'");

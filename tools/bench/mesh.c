@@ -43,7 +43,10 @@ static void drop_all(gw_mesh *mesh) {
     }
 }
 
-static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, int *other, gw_err *err) {
+/* Member 1 and the higher ones connect, from the wire's other side where there is a wire. */
+static bool connect_pair(const gw_slow_wire *wire, int listener, const struct sockaddr_in *at, int *one,
+                         int *other, gw_err *err) {
+    if (wire != NULL && !gw_slow_wire_enter(wire, 1, err)) return false;
     *one = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*one < 0 || connect(*one, (const struct sockaddr *)at, sizeof *at) != 0)
         return gw_fail_errno(err, errno, "connect");
@@ -54,8 +57,8 @@ static bool connect_pair(int listener, const struct sockaddr_in *at, int *one, i
     return true;
 }
 
-bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t rails, gw_algorithm algorithm,
-                  gw_err *err) {
+static bool make(gw_mesh *mesh, const gw_slow_wire *wire, uint32_t kinds, uint32_t count, uint32_t rails,
+                 gw_algorithm algorithm, gw_err *err) {
     GW_ASSERT(count >= 1 && count <= GW_MESH_PEERS && rails >= 1 && rails <= GW_FABRIC_RAILS);
     *mesh = (gw_mesh){.kinds = kinds, .count = count, .rails = rails, .algorithm = algorithm};
     pthread_mutex_init(&mesh->lock, NULL);
@@ -64,19 +67,33 @@ bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t rails,
     mesh->finished[0] = mesh->finished[1] = mesh->released[0] = mesh->released[1] = -1;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof at;
+    if (wire != NULL) at.sin_addr = gw_slow_wire_address(0);
+    if (wire != NULL && !gw_slow_wire_enter(wire, 0, err)) return false;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool done = listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
                 listen(listener, 16) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0;
-    if (!done) gw_fail_errno(err, errno, "listen on 127.0.0.1");
+    if (!done) gw_fail_errno(err, errno, "listen on a port of one's own");
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = 0; b < a; b++)
             for (uint32_t s = 0; s < 2 + rails && done; s++)
-                done = connect_pair(listener, &at, &mesh->fds[a][b][s], &mesh->fds[b][a][s], err);
+                done = connect_pair(wire, listener, &at, &mesh->fds[a][b][s], &mesh->fds[b][a][s], err);
     if (listener >= 0) close(listener);
+    gw_err away;
+    if (wire != NULL && !gw_slow_wire_enter(wire, GW_SLOW_WIRE_HOME, done ? err : &away)) done = false;
     if (done && (pipe(mesh->finished) != 0 || pipe(mesh->released) != 0))
         done = gw_fail_errno(err, errno, "pipe");
     if (!done) drop_all(mesh);
     return done;
+}
+
+bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t rails, gw_algorithm algorithm,
+                  gw_err *err) {
+    return make(mesh, NULL, kinds, count, rails, algorithm, err);
+}
+
+bool gw_mesh_make_over(gw_mesh *mesh, const gw_slow_wire *wire, uint32_t rails, gw_algorithm algorithm,
+                       gw_err *err) {
+    return make(mesh, wire, GW_FABRIC_TCP, 2, rails, algorithm, err);
 }
 
 static void on_completed(void *context, const gw_completion *completion) {

@@ -1,9 +1,10 @@
 /* Processes for measurements of the data plane: they are forked, each with a transport, and all linked
- * over 127.0.0.1. */
+ * over 127.0.0.1, or by a wire of a given rate. */
 #ifndef GODWIT_TOOLS_BENCH_MESH_H
 #define GODWIT_TOOLS_BENCH_MESH_H
 
 #include "net/fabric/fabric.h"
+#include "tools/bench/slow_wire.h"
 
 #include <pthread.h>
 
@@ -29,6 +30,9 @@ gw_algorithm gw_mesh_sealed(void);
 /* Connects all streams of `count` members. */
 bool gw_mesh_make(gw_mesh *mesh, uint32_t kinds, uint32_t count, uint32_t rails, gw_algorithm algorithm,
                   gw_err *err);
+/* The same for two members over TCP, of which each has its sockets on its side of a wire. */
+bool gw_mesh_make_over(gw_mesh *mesh, const gw_slow_wire *wire, uint32_t rails, gw_algorithm algorithm,
+                       gw_err *err);
 /* Opens the transport in the process of member `rank`, and waits until it is linked to all others. */
 bool gw_mesh_join(gw_mesh *mesh, uint32_t rank, const gw_transport_events *events, gw_transport **transport,
                   gw_err *err);

@@ -18,7 +18,7 @@ _godwit_table() {
     bench)
         offered+=' --help --usage'
         if [ "$2" = allreduce ]; then
-            offered+=' --bytes= -b --lanes= -l --peers= -p --repeats= -r --transport= -t --no-mpi -x'
+            offered+=' --bytes= -b --full -f --no-gloo -g --lanes= -l --peers= -p --repeats= -r --transport= -t --rate= -w --no-mpi -x --python= -y'
             kinds[--bytes]='any'
             kinds[-b]='any'
             kinds[--lanes]='any'
@@ -27,8 +27,12 @@ _godwit_table() {
             kinds[-p]='any'
             kinds[--repeats]='any'
             kinds[-r]='any'
+            kinds[--rate]='any'
+            kinds[-w]='any'
             kinds[--transport]='words tcp shm rdma auto'
             kinds[-t]='words tcp shm rdma auto'
+            kinds[--python]='file'
+            kinds[-y]='file'
         fi
         if [ "$2" = steal ]; then
             offered+=' --count= -n --transport= -t'
