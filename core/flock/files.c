@@ -7,7 +7,10 @@
 #include <string.h>
 
 enum { VERSION = 1, FILE_LEAST_BYTES = 2 + 1 + 1 + 8 };
-enum { CHUNKS_MOST = GW_JOB_FILES_MOST + GW_JOB_FILES_BYTES / GW_CHUNK_BYTES };
+enum {
+    CHUNKS_MOST =
+        GW_JOB_FILES_MOST + GW_JOB_FILES_BYTES / GW_CHUNK_BYTES + GW_JOB_FILES_TASKS_BYTES / GW_CHUNK_BYTES
+};
 
 static const uint8_t MAGIC[] = {'G', 'J', 'F', VERSION};
 
@@ -65,6 +68,10 @@ static bool check_path(const gw_job_file *list, uint32_t count, uint32_t at, gw_
     return true;
 }
 
+static bool is_of_tasks(const gw_job_file *file) {
+    return strcmp(file->path, GW_JOB_FILES_TASKS) == 0;
+}
+
 static bool check(const gw_job_file *list, uint32_t count, gw_err *err) {
     uint64_t bytes = 0;
     if (count == 0) return gw_fail(err, GW_E_USAGE, "no file travels with the job");
@@ -73,6 +80,11 @@ static bool check(const gw_job_file *list, uint32_t count, gw_err *err) {
                        GW_JOB_FILES_MOST);
     for (uint32_t i = 0; i < count; i++) {
         if (!check_path(list, count, i, err)) return false;
+        if (is_of_tasks(&list[i])) {
+            if (list[i].bytes <= GW_JOB_FILES_TASKS_BYTES) continue;
+            return gw_fail(err, GW_E_LIMIT, "the inputs of the map have more than %d MiB",
+                           GW_JOB_FILES_TASKS_BYTES >> 20);
+        }
         if (list[i].bytes > GW_JOB_FILES_BYTES || (bytes += list[i].bytes) > GW_JOB_FILES_BYTES)
             return gw_fail(err, GW_E_LIMIT, "the files of the job have more than %d MiB",
                            GW_JOB_FILES_BYTES >> 20);
@@ -114,7 +126,7 @@ static void get_file(gw_reader *r, memory *m, size_t *texts, uint32_t *chunks, g
     const uint8_t *path = gw_get_view(r, length);
     uint8_t executable = gw_get_u8(r);
     file->bytes = gw_get_u64(r);
-    r->failed |= path == NULL || executable > 1 || file->bytes > GW_JOB_FILES_BYTES;
+    r->failed |= path == NULL || executable > 1 || file->bytes > GW_JOB_FILES_TASKS_BYTES;
     uint32_t count = r->failed ? 0 : gw_chunk_count(file->bytes);
     r->failed |= count > CHUNKS_MOST - *chunks || (path != NULL && memchr(path, '\0', length) != NULL);
     if (r->failed) return;

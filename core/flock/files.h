@@ -21,11 +21,15 @@
 #include <stdint.h>
 
 enum {
-    GW_JOB_FILES_MOST = 4096,         /* of a job */
-    GW_JOB_FILES_BYTES = 16 << 20,    /* of all of them */
+    GW_JOB_FILES_MOST = 4096,      /* of a job */
+    GW_JOB_FILES_BYTES = 16 << 20, /* of all of them, but for that of GW_JOB_FILES_TASKS */
+    GW_JOB_FILES_TASKS_BYTES = 1 << 30,
     GW_JOB_PATH_BYTES = 512,          /* of a path */
     GW_JOB_FILES_LIST_BYTES = 3 << 20 /* no list is longer: less than a chunk */
 };
+
+/* The file with the list of a map's tasks (tools/godwit/map/task_list.h), which may be longer than others. */
+#define GW_JOB_FILES_TASKS ".godwit-tasks"
 
 typedef struct gw_job_file {
     const char *path;

@@ -159,7 +159,8 @@ static bool take_files(const uint8_t *bytes, size_t count) {
         GW_ASSERT(err.text[0] != '\0');
         return false;
     }
-    GW_ASSERT(files.count >= 1 && files.count <= GW_JOB_FILES_MOST && files.bytes <= GW_JOB_FILES_BYTES);
+    GW_ASSERT(files.count >= 1 && files.count <= GW_JOB_FILES_MOST &&
+              files.bytes <= (uint64_t)GW_JOB_FILES_BYTES + GW_JOB_FILES_TASKS_BYTES);
     for (uint32_t i = 0; i < files.count; i++) GW_ASSERT(gw_job_path_is_valid(files.list[i].path));
     GW_ASSERT(gw_job_files_write(files.list, files.count, &again, &length, &err));
     GW_ASSERT(length == count && memcmp(again, bytes, count) == 0);

@@ -84,6 +84,12 @@ class Map(Case):
         code, output, errors = self.map(b, "-k", "--joblog", "log", "--resume-failed", "echo {}", ":::", "0", "3000000", "5", "6")
         self.assertEqual((code, output), (0, "6\n"), errors)
 
+    def test_inputs_may_have_more_than_what_else_travels(self):
+        a, _ = self.flock(2, ["--cores", "2"])
+        self.make("inputs", "".join(f"{i} {'x' * 100000}\n" for i in range(180)))
+        code, output, errors = self.map(a, "-k", "--colsep", " ", "echo {1}", "::::", "inputs")
+        self.assertEqual((code, output), (0, "".join(f"{i}\n" for i in range(180))), errors)
+
     def test_a_program_travels_to_where_its_directory_is_not_and_files_come_back(self):
         a, _ = self.flock(2, ["--cores", "2"])
         project = self.path("project")

@@ -114,3 +114,20 @@ Test(files, are_at_most_4096_and_16_MiB) {
     list[0].bytes++;
     expect_not_allowed(list, GW_JOB_FILES_MOST, GW_E_LIMIT, "more than 16 MiB");
 }
+
+Test(files, the_list_of_a_maps_tasks_may_be_longer) {
+    static gw_hash many[GW_JOB_FILES_TASKS_BYTES / GW_CHUNK_BYTES + 1];
+    gw_job_file list[] = {{.path = GW_JOB_FILES_TASKS, .bytes = GW_JOB_FILES_TASKS_BYTES, .chunks = many},
+                          {.path = "a", .bytes = GW_JOB_FILES_BYTES, .chunks = many}};
+    gw_err err;
+    uint8_t *bytes;
+    size_t length;
+    gw_job_files read;
+    cr_assert(gw_job_files_write(list, 2, &bytes, &length, &err), "%s", err.text);
+    cr_assert(gw_job_files_read(bytes, length, &read, &err), "%s", err.text);
+    cr_expect(read.list[0].bytes == GW_JOB_FILES_TASKS_BYTES && read.list[1].bytes == GW_JOB_FILES_BYTES);
+    gw_job_files_free(&read);
+    free(bytes);
+    list[0].bytes++;
+    expect_not_allowed(list, 2, GW_E_LIMIT, "more than 1024 MiB");
+}

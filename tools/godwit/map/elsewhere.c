@@ -17,13 +17,14 @@ enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 100 };
 
 typedef struct far {
     map *m;
-    map_task **tasks; /* by position; NULL: it has ended */
-    uint32_t count, room, ended;
+    gw_task_list tasks;
+    uint8_t *has_ended; /* a bit for each position */
+    uint32_t ended;
     int work; /* the working directory, where files are brought back to */
 } far;
 
 /* Reads all inputs. False: the map ends before. */
-static bool read_tasks(map *m, far *f, gw_task_writer *writer) {
+static bool read_tasks(map *m, gw_task_writer *writer) {
     gw_err err;
     while (m->course == MAP_GOES_ON) {
         map_task *task = NULL;
@@ -38,17 +39,12 @@ static bool read_tasks(map *m, far *f, gw_task_writer *writer) {
         bool good = next == GW_MAP_NEXT_READY;
         if (good && task->number >= GW_MAP_TASKS_MOST)
             good = gw_fail(&err, GW_E_LIMIT, "there are more tasks than a map may have");
-        if (!good || !gw_task_writer_add(writer, (uint32_t)task->number, task->values, &err)) {
-            if (task != NULL) map_drop_task(m, task);
+        good = good && gw_task_writer_add(writer, (uint32_t)task->number, task->values, &err);
+        if (task != NULL) map_drop_task(m, task);
+        if (!good) {
             map_trouble(m, &err);
             return false;
         }
-        if (f->count == f->room) {
-            f->room = 2 * f->room + 64;
-            f->tasks = realloc(f->tasks, f->room * sizeof(map_task *));
-            GW_ASSERT_MEMORY(f->tasks != NULL);
-        }
-        f->tasks[f->count++] = task;
     }
     gw_task_writer_end(writer);
     m->inputs_ended = true;
@@ -59,9 +55,12 @@ static bool read_tasks(map *m, far *f, gw_task_writer *writer) {
 static void take(void *context, uint32_t position, const gw_map_row *row, gw_map_written *written) {
     far *f = context;
     map *m = f->m;
-    GW_ASSERT(position < f->count && f->tasks[position] != NULL);
-    map_task *task = f->tasks[position];
-    f->tasks[position] = NULL;
+    uint8_t bit = (uint8_t)(1 << position % 8);
+    GW_ASSERT(position < f->tasks.count && (f->has_ended[position / 8] & bit) == 0);
+    map_task *task = calloc(1, sizeof *task);
+    GW_ASSERT_MEMORY(task != NULL && (task->values = gw_task_list_values(&f->tasks, position)) != NULL);
+    task->number = gw_task_list_number(&f->tasks, position);
+    f->has_ended[position / 8] |= bit;
     f->ended++;
     m->started++;
     gw_map_run run = {.task = task, .number = task->number, .attempt = row->attempt, .row = *row};
@@ -78,7 +77,7 @@ static void take(void *context, uint32_t position, const gw_map_row *row, gw_map
 }
 
 static void show_progress(const map *m, const far *f) {
-    gw_map_counts counts = {.done = f->ended, .failed = m->failed, .total = f->count};
+    gw_map_counts counts = {.done = f->ended, .failed = m->failed, .total = f->tasks.count};
     gw_map_progress_draw(&((map *)(uintptr_t)m)->progress, &counts, false);
 }
 
@@ -97,7 +96,7 @@ static void follow(map *m, far *f) {
     uint32_t pause_ms = FIRST_PAUSE_MS;
     bool over = false;
     gw_err err;
-    while (f->ended < f->count && !over && !m->in_trouble) {
+    while (f->ended < f->tasks.count && !over && !m->in_trouble) {
         uint32_t before = f->ended;
         if (m->course == MAP_ENDS_NOW && cancelled_ns == 0) {
             cancelled_ns = gw_now_ns();
@@ -110,9 +109,9 @@ static void follow(map *m, far *f) {
         pause_ms = f->ended > before              ? FIRST_PAUSE_MS
                    : 2 * pause_ms < LAST_PAUSE_MS ? 2 * pause_ms
                                                   : LAST_PAUSE_MS;
-        if (!over && f->ended < f->count) pause_for(m, pause_ms);
+        if (!over && f->ended < f->tasks.count) pause_for(m, pause_ms);
     }
-    if (over && !m->options->only_hand_over && f->ended < f->count && m->course == MAP_GOES_ON)
+    if (over && !m->options->only_hand_over && f->ended < f->tasks.count && m->course == MAP_GOES_ON)
         map_trouble(m, &(gw_err){GW_E_ABORTED,
                                  "the job was ended before all its tasks had: 'godwit info' tells more"});
 }
@@ -122,18 +121,20 @@ void map_run_elsewhere(map *m) {
     far f = {.m = m, .work = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     gw_task_writer writer = {.bytes = NULL};
     gw_err err;
-    if (read_tasks(m, &f, &writer) && f.count > 0) {
-        if (runner->submit(runner->context, writer.bytes, writer.length, f.count, &err))
+    if (read_tasks(m, &writer) && writer.count > 0) {
+        f.has_ended = calloc(writer.count / 8 + 1, 1);
+        GW_ASSERT_MEMORY(f.has_ended != NULL);
+        if (gw_task_list_read(writer.bytes, writer.length, &f.tasks, &err) &&
+            runner->submit(runner->context, writer.bytes, writer.length, f.tasks.count, &err))
             follow(m, &f);
         else
             map_trouble(m, &err);
     }
-    free(writer.bytes);
     if (m->table != NULL && !m->in_trouble && !m->options->only_hand_over) map_print_summary(m);
     for (map_flush(m); map_is_printing(m); map_flush(m)) gw_loop_turn(m->loop, UINT64_MAX);
-    for (uint32_t i = 0; i < f.count; i++)
-        if (f.tasks[i] != NULL) map_drop_task(m, f.tasks[i]);
-    free(f.tasks);
+    gw_task_list_free(&f.tasks);
+    free(writer.bytes);
+    free(f.has_ended);
     if (f.work >= 0) close(f.work);
     gw_map_progress_hide(&m->progress);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, HEAD_BYTES = 9 };
+enum { VERSION = 1, HEAD_BYTES = 9, STRIDE = 32 /* tasks, of which the place of the first one is kept */ };
 
 static const uint8_t MAGIC[] = {'G', 'W', 'M', 'T', VERSION};
 
@@ -75,11 +75,11 @@ bool gw_task_list_read(const void *bytes, size_t length, gw_task_list *list, gw_
                        magic[sizeof MAGIC - 1], VERSION);
     bool good = !r.failed && count <= length / 6;
     if (good) {
-        list->offsets = calloc((size_t)count + 1, sizeof *list->offsets);
+        list->offsets = calloc((size_t)count / STRIDE + 1, sizeof *list->offsets);
         GW_ASSERT_MEMORY(list->offsets != NULL);
     }
     for (uint32_t i = 0; good && i < count; i++) {
-        list->offsets[i] = r.position;
+        if (i % STRIDE == 0) list->offsets[i / STRIDE] = r.position;
         good = skip_task(&r, &number) && (i == 0 || number > before);
         before = number;
     }
@@ -95,7 +95,11 @@ void gw_task_list_free(gw_task_list *list) {
 
 static gw_reader reader_at(const gw_task_list *list, uint32_t position) {
     GW_ASSERT(position < list->count);
-    return gw_reader_on(list->bytes + list->offsets[position], list->length - list->offsets[position]);
+    uint64_t first = list->offsets[position / STRIDE];
+    uint32_t number;
+    gw_reader r = gw_reader_on(list->bytes + first, list->length - first);
+    for (uint32_t i = 0; i < position % STRIDE; i++) GW_ASSERT(skip_task(&r, &number));
+    return r;
 }
 
 uint32_t gw_task_list_number(const gw_task_list *list, uint32_t position) {

@@ -6,14 +6,14 @@
 #ifndef GODWIT_TOOLS_GODWIT_MAP_TASK_LIST_H
 #define GODWIT_TOOLS_GODWIT_MAP_TASK_LIST_H
 
-#include "core/base/err.h"
+#include "core/flock/files.h"
 #include "tools/godwit/map/values.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_TASK_LIST_NAME ".godwit-tasks"
+#define GW_TASK_LIST_NAME GW_JOB_FILES_TASKS
 
 enum { GW_TASK_LIST_VALUES = UINT16_MAX /* of one task */ };
 
@@ -32,7 +32,7 @@ void gw_task_writer_end(gw_task_writer *writer);
 typedef struct gw_task_list {
     const uint8_t *bytes;
     size_t length;
-    uint64_t *offsets; /* of the tasks */
+    uint64_t *offsets; /* of some of the tasks */
     uint32_t count;
 } gw_task_list;
 /* Fails with GW_E_INVALID where the bytes are no list, and with GW_E_UNSUPPORTED where they are of a later version. The

@@ -120,7 +120,7 @@ static packed *reserve(gw_pack *pack, const char *path, uint64_t count, gw_err *
         gw_fail(err, GW_E_LIMIT,
                 "more than %d files are to travel with the job; leave out %s and what follows",
                 GW_JOB_FILES_MOST, path);
-    } else if (count > GW_JOB_FILES_BYTES - pack->bytes) {
+    } else if (strcmp(path, GW_JOB_FILES_TASKS) != 0 && count > GW_JOB_FILES_BYTES - pack->bytes) {
         gw_fail(err, GW_E_LIMIT,
                 "the files that are to travel with the job have more than %d MiB with %s: put data where all "
                 "nodes can read it",
@@ -141,7 +141,7 @@ static void take_file(gw_pack *pack, packed *one) {
     for (uint32_t i = 0; i < chunks; i++)
         gw_blake2b(one->bytes + gw_chunk_offset(i), gw_chunk_length(one->count, i), one->chunks[i].bytes,
                    sizeof one->chunks[i].bytes);
-    pack->bytes += one->count;
+    if (strcmp(one->path, GW_JOB_FILES_TASKS) != 0) pack->bytes += one->count;
     pack->count++;
 }
 
