@@ -24,6 +24,7 @@ static const char core_variable[] = "OPENBLAS_CORETYPE", found_variable[] = "GOD
 typedef struct cpu_class {
     /* as users type it, OPENBLAS_CORETYPE accepts it and openblas_get_corename returns it */
     const char *name;
+    const char *instructions; /* what gw_cpu_class_instructions returns for it */
     bool (*runs)(void);
 } cpu_class;
 
@@ -50,22 +51,26 @@ static bool runs_cooperlake(void) {
     return runs_skylakex() && __builtin_cpu_supports("avx512bf16");
 }
 
-static const cpu_class classes[] = {{"Nehalem", runs_nehalem},   {"Sandybridge", runs_sandybridge},
-                                    {"Haswell", runs_haswell},   {"Zen", runs_haswell},
-                                    {"SkylakeX", runs_skylakex}, {"Cooperlake", runs_cooperlake}};
+/* In the order of their instructions. */
+static const cpu_class classes[] = {
+    {"Nehalem", "Nehalem", runs_nehalem},    {"Sandybridge", "Sandybridge", runs_sandybridge},
+    {"Haswell", "Haswell", runs_haswell},    {"Zen", "Haswell", runs_haswell},
+    {"SkylakeX", "SkylakeX", runs_skylakex}, {"Cooperlake", "SkylakeX", runs_cooperlake}};
 static const char class_names[] = "nehalem, sandybridge, haswell, zen, skylakex, cooperlake";
 #else
 static bool runs_armv8(void) {
     return true;
 }
 
-static const cpu_class classes[] = {{"armv8", runs_armv8}};
+static const cpu_class classes[] = {{"armv8", "", runs_armv8}};
 static const char class_names[] = "armv8";
 #endif
 
+enum { CLASSES = sizeof classes / sizeof classes[0] };
+
 /* Finds a class that this processor can run. Returns NULL and fills *err where there is none of that name. */
 static const cpu_class *find_class(const char *name, gw_err *err) {
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
+    for (size_t i = 0; i < CLASSES; i++) {
         if (strcasecmp(classes[i].name, name) != 0) continue;
         if (classes[i].runs()) return &classes[i];
         gw_fail(err, GW_E_UNSUPPORTED, "--cpu-class %s: this processor lacks its instructions", name);
@@ -76,7 +81,7 @@ static const cpu_class *find_class(const char *name, gw_err *err) {
 }
 
 static bool runs(const char *name) {
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++)
+    for (size_t i = 0; i < CLASSES; i++)
         if (strcmp(classes[i].name, name) == 0) return classes[i].runs();
     return false;
 }
@@ -219,6 +224,15 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
                        "--cpu-class %s: this OpenBLAS has no such kernels (it uses %s)", name,
                        openblas_get_corename());
     return true;
+}
+
+const char *gw_cpu_class_instructions(void) {
+    const char *named = getenv(core_variable);
+    for (size_t i = 0; named != NULL && i < CLASSES; i++)
+        if (strcasecmp(classes[i].name, named) == 0) return classes[i].instructions;
+    for (size_t i = CLASSES; i-- > 0;)
+        if (classes[i].runs()) return classes[i].instructions;
+    return "";
 }
 
 /* Writes the first 8 bytes of the GNU build id among a program's notes, in hexadecimal. */

@@ -21,6 +21,14 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err);
  * speed), and divides those with AVX-512 into several families. Pure. */
 const char *gw_cpu_class_for(const char *found, bool avx2, bool avx512);
 
+/* The family whose instructions libraries of other programs are to compute with (PyTorch, oneDNN, MKL, NumPy),
+ * so that processors of one compute class take the same way: "SkylakeX" (AVX-512), "Haswell" (AVX2),
+ * "Sandybridge" (AVX) or "Nehalem" (SSE4.2); "" for other processors. It follows the family that was named;
+ * where OpenBLAS has chosen one by itself, it is a function of this processor's instructions alone, as a
+ * program that runs without a peer finds the same (tools/python/godwit/pin.py). Behind gw_cpu_class_apply, any
+ * thread. */
+const char *gw_cpu_class_instructions(void);
+
 /* Writes the build id of this program in hexadecimal; "unknown" where it was linked without one. */
 enum { GW_BUILD_ID_TEXT = 17 };
 void gw_build_id(char text[GW_BUILD_ID_TEXT]);

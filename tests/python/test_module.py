@@ -2,7 +2,9 @@
 
 import collections
 import os
+import platform
 import random
+import re
 import subprocess
 import sys
 import unittest
@@ -144,6 +146,51 @@ class Import(peers.Case):
         self.assertTrue(first.stdout.endswith(" 1 False\n"), first)
         self.assertNotEqual(first.stdout, self.run_python(code, GODWIT_SEED="2").stdout)
         self.assertIn("GODWIT_SEED: 'x' is no number", self.run_python(code, GODWIT_SEED="x").stderr)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def test_alone_and_in_a_worker_the_same_is_pinned_as_every_kind_of_processor(self):
+        """No library may take another way alone than in a worker, whichever family OpenBLAS takes the processor for."""
+        code = (
+            "import os\nimport godwit\nbegin = ('OMP_', 'MKL_', 'OPENBLAS_', 'NUMEXPR_', 'ATEN_', 'ONEDNN_', 'DNNL_', 'CUBLAS_')\n"
+            "print('pinned:', sorted(f'{k}={v}' for k, v in os.environ.items() if k.startswith(begin)), flush=True)\n"
+        )
+        script, compared = self.write("pinned.py", code), []
+        for name in ("", "nehalem", "sandybridge", "haswell", "zen", "skylakex", "cooperlake"):
+            options = ["--cpu-class", name] if name else []
+            run = [peers.BINARY, "run", script, "--python", peers.PYTHON, "--dir", os.path.join(self.folder, f"of {name}")]
+            by_peer = subprocess.run(
+                [*run, "--listen", "127.0.0.1:0", *options], env=peers.environment(), text=True, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, check=False,
+            ).stdout  # fmt: skip
+            if "lacks its instructions" in by_peer or "is not one of" in by_peer:
+                continue
+            alone = subprocess.run(
+                [peers.PYTHON, script], env=peers.environment(GODWIT_ARGS=" ".join(options)), text=True, capture_output=True,
+                check=False,
+            ).stdout  # fmt: skip
+            found = re.search("pinned: .*", by_peer)
+            self.assertEqual(found and f"{found[0]}\n", alone, (name, by_peer))
+            self.assertIn("OMP_NUM_THREADS=1", alone)
+            compared.append(name)
+        self.assertEqual(compared[:1], [""])
+        if platform.machine() == "x86_64":
+            self.assertIn("MKL_CBWR=", alone)
+            self.assertIn("nehalem", compared)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "these families are those of x86")
+    def test_a_peer_that_computes_with_other_instructions_is_refused(self):
+        script = self.write(
+            "alone.py", "import godwit\nfrom godwit import session\nsession.settings.args = ['--cpu-class', 'nehalem']\n"
+            "session.settings.cpu_class = 'sandybridge'\nsession.Alone(__file__, [], None)\n"
+        )  # fmt: skip
+        done = subprocess.run([peers.PYTHON, script], env=peers.environment(), text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("the instructions of Sandybridge, and its peer with those of Nehalem", done.stderr)
 
     def test_a_library_that_is_missing_is_named(self):
         code = "import sys\nsys.modules['torch'] = None\nimport godwit.hf"

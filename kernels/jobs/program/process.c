@@ -402,7 +402,6 @@ program_outcome program_process_start(program *job, program_process *p, gw_progr
                                       bool leads, gw_err *err) {
     int tie = -1, output = -1;
     char build[GW_BUILD_ID_TEXT];
-    const char *class = getenv("OPENBLAS_CORETYPE");
     bool is_there = role == GW_PROGRAM_FIRST && job->alone_tie >= 0;
     bool good =
         is_there ? take_alone(job, p, err) : prepare(job, p, role == GW_PROGRAM_WORKER, &tie, &output, err);
@@ -415,7 +414,7 @@ program_outcome program_process_start(program *job, program_process *p, gw_progr
                                            .slot = slot,
                                            .seed = job->seed,
                                            .build = gw_program_text_of(build),
-                                           .cpu_class = gw_program_text_of(class != NULL ? class : "")};
+                                           .cpu_class = gw_program_text_of(gw_cpu_class_instructions())};
     good = good &&
            (send_message(p->tie, &message, NULL) || gw_fail(err, GW_E_IO, "a worker cannot be welcomed"));
     program_outcome outcome = good ? PROGRAM_ANSWERED : PROGRAM_LOST;

@@ -1,6 +1,7 @@
 #include "kernels/jobs/program/program.h"
 
 #include "core/os/durable.h"
+#include "kernels/device/class.h"
 #include "kernels/jobs/program/inside.h"
 
 #include <errno.h>
@@ -156,9 +157,14 @@ static bool digest_file(const char *path, char text[GW_HASH_TEXT], gw_err *err) 
     return true;
 }
 
+/* The instructions that programs have always been told to compute with. Those of other processors are a line of
+ * the identity: earlier builds let libraries choose there, which gave other bits. */
+static const char widest[] = "SkylakeX";
+
 static bool write_identity(program *job, gw_err *err) {
     const gw_program_description *d = &job->description;
     const gw_program_options *o = &d->options;
+    const char *instructions = gw_cpu_class_instructions();
     char digest[GW_HASH_TEXT], code[GW_HASH_TEXT];
     size_t length;
     if (!digest_file(job->file, code, err)) return false;
@@ -166,6 +172,8 @@ static bool write_identity(program *job, gw_err *err) {
     if (out == NULL) return gw_fail(err, GW_E_NOMEM, "no memory for the job's identity");
     digest_tensors(d, digest);
     fprintf(out, "program=%s\n", code);
+    if (instructions[0] != '\0' && strcmp(instructions, widest) != 0)
+        fprintf(out, "instructions=%s\n", instructions);
     fprintf(out, "shards=%u\nupdates=%" PRIu64 "\neval-every=%" PRIu64 "\neval-shards=%u\n", o->shards,
             o->updates, o->eval_every, o->eval_shards);
     fprintf(out, "parts=%u\nclip=%.17g\nonce=%d\nonce-evaluated=%d\ntensors=%s\n", o->parts, o->clip,

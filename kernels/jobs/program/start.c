@@ -1,10 +1,10 @@
+#include "kernels/device/class.h"
 #include "kernels/jobs/program/inside.h"
 #include "kernels/jobs/program/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 /* What is taken out of the environment: threads and arithmetic that the peer does not know of, and what tells
@@ -39,25 +39,33 @@ static bool is_taken(const char *entry) {
     return false;
 }
 
-static bool is_one_of(const char *name, const char *const *list) {
-    for (; *list != NULL; list++)
-        if (strcasecmp(name, *list) == 0) return true;
-    return false;
-}
+/* What makes libraries take the same way on processors of different makers and models. */
+typedef struct kind {
+    const char *instructions; /* as gw_cpu_class_instructions returns them */
+    const char *aten, *onednn, *mkl, *order;
+} kind;
 
-/* Adds what makes PyTorch, oneDNN and MKL take the same way on processors of different makers: `core` is the
- * kind of processor that OpenBLAS computes as (kernels/device/class.h). */
+static const kind kinds[] = {{"SkylakeX", "avx512", "AVX512_CORE", "AVX512", "AVX512,STRICT"},
+                             {"Haswell", "avx2", "AVX2", "AVX2", "AVX2,STRICT"},
+                             {"Sandybridge", "default", "AVX", "AVX", "AVX"},
+                             {"Nehalem", "default", "SSE41", "SSE4_2", "SSE4_2"}};
+
+/* Adds the settings of this peer's kind. OpenBLAS gets a family where the peer has none in its environment, as
+ * that of NumPy may choose otherwise than the peer's. tools/python/godwit/pin.py sets the same in a script that
+ * starts its peer. */
 static size_t add_class(program_command *command, size_t count) {
-    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
-    static const char *const narrow[] = {"Haswell", "Zen", "Excavator", NULL};
-    const char *core = getenv("OPENBLAS_CORETYPE");
-    bool is_wide = core != NULL && is_one_of(core, wide);
-    if (!is_wide && (core == NULL || !is_one_of(core, narrow))) return count;
+    const char *instructions = gw_cpu_class_instructions();
     const size_t size = sizeof command->settings[0];
-    snprintf(command->settings[count++], size, "ATEN_CPU_CAPABILITY=%s", is_wide ? "avx512" : "avx2");
-    snprintf(command->settings[count++], size, "ONEDNN_MAX_CPU_ISA=%s", is_wide ? "AVX512_CORE" : "AVX2");
-    snprintf(command->settings[count++], size, "MKL_ENABLE_INSTRUCTIONS=%s", is_wide ? "AVX512" : "AVX2");
-    snprintf(command->settings[count++], size, "MKL_CBWR=%s,STRICT", is_wide ? "AVX512" : "AVX2");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const kind *k = &kinds[i];
+        if (strcmp(k->instructions, instructions) != 0) continue;
+        snprintf(command->settings[count++], size, "ATEN_CPU_CAPABILITY=%s", k->aten);
+        snprintf(command->settings[count++], size, "ONEDNN_MAX_CPU_ISA=%s", k->onednn);
+        snprintf(command->settings[count++], size, "MKL_ENABLE_INSTRUCTIONS=%s", k->mkl);
+        snprintf(command->settings[count++], size, "MKL_CBWR=%s", k->order);
+        if (getenv("OPENBLAS_CORETYPE") == NULL)
+            snprintf(command->settings[count++], size, "OPENBLAS_CORETYPE=%s", k->instructions);
+    }
     return count;
 }
 

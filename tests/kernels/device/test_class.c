@@ -46,6 +46,7 @@ __attribute__((constructor)) static void second_life(int argc, char **argv, char
     const char *blocking = getenv("NCCL_COMM_BLOCKING");
     clean = clean && blocking != NULL && strcmp(blocking, "0") == 0;
     bool set = expected == NULL ? core == NULL : core != NULL && strcmp(core, expected) == 0;
+    set = set && (expected == NULL || strcmp(gw_cpu_class_instructions(), expected) == 0);
     _exit(clean && set && getenv("HOME") != NULL ? REACHED : 2);
 }
 
@@ -84,6 +85,24 @@ Test(class, a_processor_that_openblas_does_not_know_computes_with_what_it_has) {
     cr_expect_null(gw_cpu_class_for("Haswell", true, false));
     cr_expect_null(gw_cpu_class_for("Zen", true, false));
     cr_expect_null(gw_cpu_class_for("armv8", false, false));
+}
+
+/* Other libraries are told which instructions to compute with also where OpenBLAS chooses by itself. */
+Test(class, instructions_are_those_of_the_family_or_of_the_processor) {
+#if defined(__x86_64__)
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const char *narrow = __builtin_cpu_supports("avx") ? "Sandybridge" : "Nehalem";
+    unsetenv("OPENBLAS_CORETYPE");
+    cr_expect_str_eq(gw_cpu_class_instructions(), wide() ? "SkylakeX" : avx2 ? "Haswell" : narrow);
+    setenv("OPENBLAS_CORETYPE", "Zen", 1);
+    cr_expect_str_eq(gw_cpu_class_instructions(), "Haswell");
+    setenv("OPENBLAS_CORETYPE", "Cooperlake", 1);
+    cr_expect_str_eq(gw_cpu_class_instructions(), "SkylakeX");
+    setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+    cr_expect_str_eq(gw_cpu_class_instructions(), "Nehalem");
+#else
+    cr_expect_str_eq(gw_cpu_class_instructions(), "");
+#endif
 }
 
 Test(class, unknown_names_are_refused) {

@@ -13,7 +13,7 @@ import os
 import random
 import sys
 from types import ModuleType
-from typing import Callable, Dict, List, Optional, Sequence
+from typing import Callable, Dict, FrozenSet, List, NamedTuple, Optional, Sequence
 
 from .errors import Error
 from .permutation import derived
@@ -36,32 +36,61 @@ def _is_taken(name: str) -> bool:
     return any(name.startswith(t) if t.endswith("_") else name == t for t in _TAKEN)
 
 
+class _Kind(NamedTuple):
+    """What makes libraries take the same way on processors of different makers and models."""
+
+    flags: FrozenSet[str]  # what the processor must have
+    aten: str
+    onednn: str
+    mkl: str
+    order: str
+
+
+_AVX2 = frozenset(("avx2", "fma"))
+_KINDS: Dict[str, _Kind] = {
+    "SkylakeX": _Kind(
+        _AVX2 | {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}, "avx512", "AVX512_CORE", "AVX512", "AVX512,STRICT"
+    ),
+    "Haswell": _Kind(_AVX2, "avx2", "AVX2", "AVX2", "AVX2,STRICT"),
+    "Sandybridge": _Kind(frozenset(("avx",)), "default", "AVX", "AVX", "AVX"),
+    "Nehalem": _Kind(frozenset(("sse4_2",)), "default", "SSE41", "SSE4_2", "SSE4_2"),
+}  # fmt: skip
+"""By what gw_cpu_class_instructions (kernels/device/class.h) returns, the widest instructions first."""
+
+_FAMILIES = {
+    **{name.lower(): (name, name) for name in _KINDS}, "zen": ("Zen", "Haswell"), "cooperlake": ("Cooperlake", "SkylakeX"),
+}  # fmt: skip
+"""The families that ``--cpu-class`` names: as OpenBLAS writes them, and their kinds."""
+
+
 def _processor() -> str:
-    """``avx512`` or ``avx2``, or empty for another processor: the kind that a peer chooses by default."""
+    """The kind of this processor, which a peer computes as by default; empty for one that has none."""
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
             flags = next((set(line.split(":", 1)[1].split()) for line in file if line.startswith("flags")), set())
     except OSError:
         return ""
-    if {"avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"} <= flags:
-        return "avx512"
-    return "avx2" if {"avx2", "fma"} <= flags else ""
+    return next((name for name, kind in _KINDS.items() if kind.flags <= flags), "")
 
 
-def environment(threads: int) -> Dict[str, str]:
+def kind_of(cpu_class: str) -> str:
+    """The kind of the processors that a peer with this ``--cpu-class`` computes as; empty: it has none."""
+    return _FAMILIES[cpu_class.lower()][1] if cpu_class.lower() in _FAMILIES else _processor()
+
+
+def environment(threads: int, cpu_class: str = "") -> Dict[str, str]:
     """What a peer sets in the environment of its workers (kernels/jobs/program/start.c)."""
     found = {f"{name}_NUM_THREADS": str(threads) for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR")}
     found.update(OMP_DYNAMIC="FALSE", MKL_DYNAMIC="FALSE", OMP_WAIT_POLICY="passive")
     found["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # without it cuBLAS may add in another order in another stream
-    kind = _processor()
-    if kind:
-        wide = kind == "avx512"
-        found["ATEN_CPU_CAPABILITY"] = kind
-        found["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE" if wide else "AVX2"
-        found["MKL_ENABLE_INSTRUCTIONS"] = "AVX512" if wide else "AVX2"
-        found["MKL_CBWR"] = ("AVX512" if wide else "AVX2") + ",STRICT"
-        if wide:
-            found["OPENBLAS_CORETYPE"] = "SkylakeX"
+    name = kind_of(cpu_class)
+    if name:
+        kind = _KINDS[name]
+        found["ATEN_CPU_CAPABILITY"] = kind.aten
+        found["ONEDNN_MAX_CPU_ISA"] = kind.onednn
+        found["MKL_ENABLE_INSTRUCTIONS"] = kind.mkl
+        found["MKL_CBWR"] = kind.order
+        found["OPENBLAS_CORETYPE"] = _FAMILIES.get(cpu_class.lower(), (name,))[0]
     return found
 
 
@@ -84,13 +113,13 @@ def gpu_count() -> int:
     return len(_gpus)
 
 
-def alone(threads: int) -> None:
-    """Sets the environment of this process as a peer sets that of its workers."""
+def alone(threads: int, cpu_class: str) -> None:
+    """Sets the environment of this process as a peer with this ``--cpu-class`` (empty: without) sets that of its workers."""
     given.update(os.environ)
     _loaded_before.extend(name for name in ("torch", "numpy", "jax") if name in sys.modules)
     for name in [n for n in os.environ if _is_taken(n)]:
         del os.environ[name]
-    os.environ.update(environment(threads))
+    os.environ.update(environment(threads, cpu_class))
 
 
 def check_order() -> None:
@@ -155,13 +184,13 @@ def _jax(threads: int) -> None:
     flags = ["--xla_force_host_platform_device_count=1"]
     if threads == 1:
         flags.append("--xla_cpu_multi_thread_eigen=false")
-    kind = os.environ.get("ATEN_CPU_CAPABILITY", "")
+    instructions = os.environ.get("MKL_ENABLE_INSTRUCTIONS", "")  # XLA has the same names
     try:
         version = [int(part) for part in importlib.metadata.version("jaxlib").split(".")[:2]]
     except (importlib.metadata.PackageNotFoundError, ValueError):
         version = [0, 0]
-    if kind and version >= [0, 5]:  # a flag that XLA does not know ends the process
-        flags.append(f"--xla_cpu_max_isa={kind.upper()}")
+    if instructions and version >= [0, 5]:  # a flag that XLA does not know ends the process
+        flags.append(f"--xla_cpu_max_isa={instructions}")
     os.environ.update(JAX_PLATFORMS="cpu", NPROC=str(threads), XLA_FLAGS=" ".join(flags))
 
 

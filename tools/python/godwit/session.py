@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 from . import files, pin
 from .errors import Error
@@ -165,6 +165,18 @@ class Settings:
             self.args = shlex.split(os.environ.get("GODWIT_ARGS", ""))
         except ValueError as error:
             raise Error(f"GODWIT_ARGS: {error}") from None
+        self.cpu_class = _option(self.args, "--cpu-class")
+
+
+def _option(args: Sequence[str], name: str) -> str:
+    """The last value of an option; empty where it is not given."""
+    found = ""
+    for word, following in zip(args, [*args[1:], ""]):
+        if word == name:
+            found = following
+        elif word.startswith(f"{name}="):
+            found = word[len(name) + 1 :]
+    return found
 
 
 def _number(name: str, default: int, least: int, most: int) -> int:
@@ -193,7 +205,7 @@ def begin() -> None:
         settings.threads = session.welcome.threads
         pin.choose_gpu(session.welcome.slot)
     else:
-        pin.alone(settings.threads)
+        pin.alone(settings.threads, settings.cpu_class)
         pin.choose_gpu(0)
     pin.libraries(settings.seed, settings.threads)
 
@@ -269,7 +281,17 @@ class Alone:
         """Waits for WELCOME, or for the peer's end."""
         if not ours.recv(1, socket.MSG_PEEK):
             sys.exit(self._peer.wait() or 1)
-        return Session(Tie(ours.detach()), program)
+        found = Session(Tie(ours.detach()), program)
+        own, its = pin.kind_of(settings.cpu_class), found.welcome.cpu_class
+        if own != its:
+            text = (
+                f"this process computes with the instructions of {own or 'its processor'}, and its peer with those of "
+                f"{its or 'its processor'}, so that their bytes would differ: name a kind of processors, "
+                "GODWIT_ARGS='--cpu-class NAME'"
+            )
+            found.tie.send(error_message(Fault.REFUSED, "", 0, text))
+            sys.exit(f"godwit: {text}")
+        return found
 
     def end(self) -> None:
         """Waits for the end of the peer. Exits with its status where that is not 0."""
