@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, CLAIM_BYTES = 16 + 1 + 4 + 2, FIXED_BYTES = 1 + 16 + 8 + 8 + 1 + 4 * 4 + 2 + 2 + 2 };
+enum {
+    VERSION = 2,
+    CLAIM_BYTES = 16 + 1 + 4 + 2,
+    FIXED_BYTES = 1 + 16 + 8 + 8 + 1 + 4 * 4 + 1 + 2 + 1 + 2 + 2,
+    LIMITS = GW_CLAIMS_LIMITS_MEMORY | GW_CLAIMS_LIMITS_PROCESSES | GW_CLAIMS_LIMITS_CORES
+};
 enum { DRAINED = 1, DISK_BAD = 2, PAST_GATE = 4, DOUBTFUL = 8, ALL = 15 };
 
 gw_claims gw_claims_copy(const gw_claims *claims) {
@@ -21,6 +26,13 @@ void gw_claims_free(gw_claims *claims) {
     free(claims->list);
     claims->list = NULL;
     claims->count = 0;
+}
+
+bool gw_claims_has_build(const gw_claims *claims, const char *build) {
+    if (build == NULL || strcmp(build, claims->build) == 0) return true;
+    for (uint32_t i = 0; i < claims->kept_count; i++)
+        if (strcmp(build, claims->kept[i]) == 0) return true;
+    return false;
 }
 
 static int compare(const gw_job_record_id *a, const gw_job_record_id *b) {
@@ -79,7 +91,10 @@ size_t gw_claims_put(const gw_claims *claims, uint8_t *bytes) {
     gw_put_u32(&w, claims->has.memory_mib);
     gw_put_u32(&w, claims->has.gpus);
     gw_put_u32(&w, claims->compute_class);
+    gw_put_u8(&w, claims->limits);
     gw_put_string(&w, claims->build);
+    gw_put_u8(&w, (uint8_t)claims->kept_count);
+    for (uint32_t i = 0; i < claims->kept_count; i++) gw_put_string(&w, claims->kept[i]);
     gw_put_string(&w, claims->name);
     gw_put_u16(&w, (uint16_t)claims->count);
     for (uint32_t i = 0; i < claims->count; i++) {
@@ -112,10 +127,32 @@ static void get_list(gw_reader *r, gw_claims *claims) {
     }
 }
 
+/* Reads the builds; returns how many bytes their texts have. */
+static size_t get_builds(gw_reader *r, gw_claims *claims) {
+    gw_get_string(r, claims->build, sizeof claims->build);
+    size_t bytes = strlen(claims->build);
+    claims->kept_count = gw_get_u8(r);
+    if (claims->kept_count > GW_CLAIMS_KEPT) {
+        claims->kept_count = 0;
+        r->failed = true;
+    }
+    for (uint32_t i = 0; i < claims->kept_count; i++) {
+        gw_get_string(r, claims->kept[i], sizeof claims->kept[i]);
+        bytes += 2 + strlen(claims->kept[i]);
+    }
+    return bytes;
+}
+
 static bool is_text(const char *text) {
     size_t wrong;
     bool control;
     return gw_utf8_is_printable(text, &wrong, &control);
+}
+
+static bool are_texts(const gw_claims *claims) {
+    for (uint32_t i = 0; i < claims->kept_count; i++)
+        if (!is_text(claims->kept[i])) return false;
+    return is_text(claims->build) && is_text(claims->name);
 }
 
 bool gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err) {
@@ -137,14 +174,15 @@ bool gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *
     claims->has.memory_mib = gw_get_u32(&r);
     claims->has.gpus = gw_get_u32(&r);
     claims->compute_class = gw_get_u32(&r);
-    gw_get_string(&r, claims->build, sizeof claims->build);
+    claims->limits = gw_get_u8(&r);
+    size_t build_bytes = get_builds(&r, claims);
     gw_get_string(&r, claims->name, sizeof claims->name);
     get_list(&r, claims);
     /* No byte hides behind the end of a text. */
-    size_t right =
-        FIXED_BYTES + strlen(claims->build) + strlen(claims->name) + (size_t)claims->count * CLAIM_BYTES;
-    if (version == VERSION && length == right && (conditions & ~ALL) == 0 && gw_reader_done(&r) &&
-        is_text(claims->build) && is_text(claims->name) && !gw_peer_id_is_none(&claims->member))
+    size_t right = FIXED_BYTES + build_bytes + strlen(claims->name) + (size_t)claims->count * CLAIM_BYTES;
+    if (version == VERSION && length == right && (conditions & ~ALL) == 0 &&
+        (claims->limits & ~LIMITS) == 0 && gw_reader_done(&r) && are_texts(claims) &&
+        !gw_peer_id_is_none(&claims->member))
         return true;
     gw_claims_free(claims);
     return gw_fail(err, GW_E_INVALID, "the claims of a member are malformed");

@@ -3,8 +3,8 @@
  * version): of two, the higher one holds, so that lists travel by way of others and come in any order.
  *
  * Bytes (core/base/wire.h): version u8 | member 16 | boot u64 | number u64 | conditions u8 | cores u32 | memory u32 |
- * GPUs u32 | compute class u32 | build string | name string | count u16 | claims, each: job 16 | state u8 | slots u32 |
- * port u16, by rising job. There is one encoding of each list.
+ * GPUs u32 | compute class u32 | limits u8 | build string | count u8 | kept builds, each a string | name string |
+ * count u16 | claims, each: job 16 | state u8 | slots u32 | port u16, by rising job. There is one encoding of each list.
  *
  * Pure; any thread. */
 #ifndef GODWIT_CORE_FLOCK_CLAIMS_H
@@ -17,9 +17,14 @@ enum {
     GW_CLAIMS_MOST = 4096,
     GW_CLAIMS_NAME_TEXT = 64,
     GW_CLAIMS_BUILD_TEXT = 64,
+    GW_CLAIMS_KEPT = 8, /* builds beside the member's own, at most */
+    /* No list is longer. */
     GW_CLAIMS_BYTES =
-        200 + GW_CLAIMS_NAME_TEXT + GW_CLAIMS_BUILD_TEXT + GW_CLAIMS_MOST * 23, /* no list is longer */
+        200 + GW_CLAIMS_NAME_TEXT + (1 + GW_CLAIMS_KEPT) * (2 + GW_CLAIMS_BUILD_TEXT) + GW_CLAIMS_MOST * 23,
 };
+
+/* What the kernel holds children to on a node; what it does not is watched by the member. */
+enum { GW_CLAIMS_LIMITS_MEMORY = 1, GW_CLAIMS_LIMITS_PROCESSES = 2, GW_CLAIMS_LIMITS_CORES = 4 };
 
 typedef enum gw_claim_state {
     GW_CLAIM_CLAIMED = 1, /* a child is to be started when others have had the time to object */
@@ -45,7 +50,10 @@ typedef struct gw_claims {
     bool doubtful;  /* jobs failed here soon after their start: it takes no more while others do */
     gw_allot_need has;
     uint32_t compute_class;
-    char build[GW_CLAIMS_BUILD_TEXT];
+    uint8_t limits;                                  /* GW_CLAIMS_LIMITS_... */
+    char build[GW_CLAIMS_BUILD_TEXT];                /* the member's */
+    char kept[GW_CLAIMS_KEPT][GW_CLAIMS_BUILD_TEXT]; /* earlier ones, for jobs that began under them */
+    uint32_t kept_count;
     char name[GW_CLAIMS_NAME_TEXT]; /* of the node, for people: UTF-8 without control characters */
     gw_claim *list;                 /* by rising job */
     uint32_t count;
@@ -54,6 +62,8 @@ typedef struct gw_claims {
 /* A copy with a list of its own. */
 gw_claims gw_claims_copy(const gw_claims *claims);
 void gw_claims_free(gw_claims *claims);
+/* Whether a node has a build; NULL: any. */
+bool gw_claims_has_build(const gw_claims *claims, const char *build);
 /* The claim on a job; NULL: there is none. */
 const gw_claim *gw_claims_find(const gw_claims *claims, const gw_job_record_id *job);
 /* Adds a claim, or replaces that on its job; where there are GW_CLAIMS_MOST, nothing happens. */

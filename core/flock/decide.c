@@ -170,6 +170,7 @@ typedef struct build {
     const char *name; /* NULL: any */
     uint32_t *struck; /* indices of nodes, rising */
     uint32_t struck_count;
+    uint32_t node_count; /* that have it */
 } build;
 
 /* How many nodes may have jobs of one kind. */
@@ -232,10 +233,6 @@ static bool has_room(const gw_allot_need *has, const gw_allot_need *need) {
     return need->cores <= has->cores && need->memory_mib <= has->memory_mib && need->gpus <= has->gpus;
 }
 
-static bool is_of_build(const gw_claims *list, const char *name) {
-    return name == NULL || strcmp(name, list->build) == 0;
-}
-
 /* Whether a claim makes its node able or not to have its job: a job is struck there; or a member that is doubtful, or has
  * started again and is not past its gate, keeps a child that runs there, and takes no others. */
 static bool sets_apart(const work *w, const gw_claims *list, const gw_claim *claim) {
@@ -248,7 +245,7 @@ static bool is_able(const work *w, const gw_claims *list, const char *build_name
     const gw_claim *claim = id != NULL ? gw_claims_find(list, id) : NULL;
     if (claim != NULL && claim->state == GW_CLAIM_STRUCK) return false;
     if (!takes_more(w, list) && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
-    return is_of_build(list, build_name);
+    return gw_claims_has_build(list, build_name);
 }
 
 static bool is_fit(const gw_claims *list, const gw_job_spec *spec) {
@@ -298,6 +295,7 @@ static uint32_t build_of(work *w, const char *name) {
     build *b = &w->builds[w->build_count];
     *b = (build){.name = name};
     b->struck = list_struck(w, name, NULL, &b->struck_count);
+    for (uint32_t n = 0; n < w->node_count; n++) b->node_count += gw_claims_has_build(w->lists[n], name);
     return w->build_count++;
 }
 
@@ -343,7 +341,9 @@ static void add_job(work *w, entry *e) {
     } else {
         e->view.able = able_of_kind(w, spec, of_build);
     }
-    e->view.reason = e->view.able > 0 ? GW_WAIT_ROOM : GW_WAIT_NO_NODE;
+    e->view.reason = e->view.able > 0                      ? GW_WAIT_ROOM
+                     : w->builds[of_build].node_count == 0 ? GW_WAIT_NO_BUILD
+                                                           : GW_WAIT_NO_NODE;
     e->index = w->job_count;
     w->entries[w->job_count] = e;
     w->jobs[w->job_count++] =

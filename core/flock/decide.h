@@ -61,14 +61,15 @@ typedef struct gw_decide_input {
 } gw_decide_input;
 
 typedef enum gw_wait_reason {
-    GW_WAIT_NOT,     /* it runs, or is about to */
-    GW_WAIT_HELD,    /* somebody holds it */
-    GW_WAIT_AFTER,   /* a job that it comes after is not over */
-    GW_WAIT_BROKEN,  /* a job that it comes after has not been done, and never will be */
-    GW_WAIT_LATER,   /* its specification is of a later version, or not known here yet */
-    GW_WAIT_NO_NODE, /* no live node may have it: of another build or class, too small, drained, or struck */
-    GW_WAIT_ROOM,    /* nodes that may have it are taken by jobs before it */
-    GW_WAIT_AWAY,    /* it may run on members that are away */
+    GW_WAIT_NOT,      /* it runs, or is about to */
+    GW_WAIT_HELD,     /* somebody holds it */
+    GW_WAIT_AFTER,    /* a job that it comes after is not over */
+    GW_WAIT_BROKEN,   /* a job that it comes after has not been done, and never will be */
+    GW_WAIT_LATER,    /* its specification is of a later version, or not known here yet */
+    GW_WAIT_NO_BUILD, /* no live node that takes jobs has the build that it began under */
+    GW_WAIT_NO_NODE,  /* no live node may have it: of another class, too small, drained, or struck */
+    GW_WAIT_ROOM,     /* nodes that may have it are taken by jobs before it */
+    GW_WAIT_AWAY,     /* it may run on members that are away */
 } gw_wait_reason;
 
 typedef struct gw_job_view {

@@ -52,12 +52,15 @@ typedef struct gw_job_record_knob {
     bool hold;
 } gw_job_record_knob;
 
+/* In the code of a round: it had more memory than the job asked for, and was ended. */
+enum { GW_JOB_ROUND_OUT_OF_MEMORY = 1 << 16 };
+
 /* A round that has failed. */
 typedef struct gw_job_record_round {
     uint32_t round; /* from 0 on; below GW_JOB_RECORD_ROUNDS */
     bool last;      /* no further one follows: the job's retries are used up */
     bool fatal;     /* it would fail alike everywhere */
-    uint32_t code;  /* exit code, or 128 + signal */
+    uint32_t code;  /* exit code, or 128 + signal; and GW_JOB_ROUND_OUT_OF_MEMORY */
     gw_peer_id member;
     uint64_t boot; /* of that member's life */
 } gw_job_record_round;

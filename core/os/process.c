@@ -81,6 +81,18 @@ static bool set_file_limit(uint64_t files) {
     return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
+/* Moves this process into a control group. */
+static bool enter_group(const char *entrance) {
+    if (entrance == NULL) return true;
+    int fd = open(entrance, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool good = write(fd, "0", 1) == 1;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return good;
+}
+
 /* What parent and child share; the parent waits until the child has executed or has failed. */
 typedef struct child {
     const gw_spawn *spawn;
@@ -127,8 +139,8 @@ static int become(void *context) {
     setpriority(PRIO_PROCESS, 0, spawn->nice);
     if (spawn->oom_score != 0) set_oom_score(spawn->oom_score);
     default_signals(!spawn->inherits);
-    if (take_fds(spawn) && (spawn->directory == NULL || chdir(spawn->directory) == 0) &&
-        set_file_limit(spawn->files))
+    if (enter_group(spawn->entrance) && take_fds(spawn) &&
+        (spawn->directory == NULL || chdir(spawn->directory) == 0) && set_file_limit(spawn->files))
         execvpe(spawn->file, spawn->argv, spawn->environment);
     c->failure = errno;
     _exit(127);

@@ -29,6 +29,8 @@ typedef struct gw_spawn {
     int oom_score;    /* what the kernel goes by when it kills for lack of memory; 0: as this process */
     int death_signal; /* that it gets when the calling thread ends; 0: SIGKILL */
     uint64_t files;   /* the soft limit of its descriptors; 0: as this process */
+    const char *
+        entrance; /* the file cgroup.procs of a control group that it enters; NULL: it stays in that of this process */
 } gw_spawn;
 
 /* Starts a process. The kernel ends it when the calling *thread* ends, so that the caller is a thread that

@@ -19,7 +19,10 @@ static gw_claims example_claims(uint8_t number, uint32_t count) {
                         .past_gate = true,
                         .drained = number == 1,
                         .has = {4, 1000, number},
-                        .build = "1.0"};
+                        .limits = GW_CLAIMS_LIMITS_MEMORY | GW_CLAIMS_LIMITS_CORES,
+                        .build = "1.0",
+                        .kept = {"0.9", "0.8"},
+                        .kept_count = 2};
     memcpy(claims.name, "n\xc3\xa4", 4);
     for (uint32_t i = 0; i < count; i++)
         gw_claims_set(&claims,

@@ -40,6 +40,7 @@ class Installed(unittest.TestCase):
                      "share/zsh/site-functions/_godwit", "share/fish/vendor_completions.d/godwit.fish",
                      "share/doc/godwit/README.md", "share/godwit/prometheus/rules.yml",
                      "share/godwit/grafana/godwit.json", "include/godwit/core/godwit.h", "lib/systemd/system/godwit@.service",
+                     "lib/systemd/system/godwit-up.service",
                      "lib/sysusers.d/godwit.conf", "lib/tmpfiles.d/godwit.conf", "share/doc/godwit/example.conf"):
             self.assertTrue((self.prefix / path).is_file(), path)
         for page in (TREE / "tools" / "man").glob("*.1"):
@@ -52,7 +53,8 @@ class Installed(unittest.TestCase):
         shutil.copytree(self.prefix / "lib" / "systemd" / "system", units)
         for unit in units.glob("*.service"):  # systemd looks in /usr/local/bin and /usr/bin alone
             unit.write_text(unit.read_text().replace("ExecStart=godwit ", f"ExecStart={self.prefix}/bin/godwit "))
-        verify = ["systemd-analyze", "verify", "--man=no", units / "godwit@a.service", units / "godwit-scrub@a.timer"]
+        verify = ["systemd-analyze", "verify", "--man=no", units / "godwit@a.service", units / "godwit-scrub@a.timer",
+                  units / "godwit-up.service"]
         done = subprocess.run(verify, capture_output=True, text=True, check=False, timeout=60)
         self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
         unit = units / "godwit@.service"

@@ -603,7 +603,7 @@ complete -c godwit -n '__godwit_is stop' -s '?' -l help -d 'Print the options of
 complete -c godwit -n '__godwit_is stop' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is submit' -l after -x -d 'Wait until these jobs are done'
-complete -c godwit -n '__godwit_is submit' -l cores -x -d 'Cores of each node (a command: 1; a job of steps: those of the smallest node)'
+complete -c godwit -n '__godwit_is submit' -l cores -x -d 'Cores that it gets of each node (a command: 1; a job of steps: those of the smallest node)'
 complete -c godwit -n '__godwit_is submit' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is submit' -l env -x -d 'A variable of its environment, beside PATH, HOME and the like'
 complete -c godwit -n '__godwit_is submit' -l env-file -x -d 'A file of NAME=VALUE lines that each node reads: for secrets'
@@ -611,7 +611,7 @@ complete -c godwit -n '__godwit_is submit' -l files -x -d 'A file or folder of t
 complete -c godwit -n '__godwit_is submit' -l gpus -x -d 'GPUs of each node (0)'
 complete -c godwit -n '__godwit_is submit' -l hold -d 'Wait until \'godwit release\''
 complete -c godwit -n '__godwit_is submit' -l json -d 'Print JSON'
-complete -c godwit -n '__godwit_is submit' -l memory -x -d 'Memory of each node, as it is declared'
+complete -c godwit -n '__godwit_is submit' -l memory -x -d 'Memory of each node; processes of a job that has more are killed (any)'
 complete -c godwit -n '__godwit_is submit' -l name -x -d 'What the job is called (its first word and a number)'
 complete -c godwit -n '__godwit_is submit' -l nodes -x -d 'How many nodes it needs to start, and may have (1)'
 complete -c godwit -n '__godwit_is submit' -l priority -x -d 'A priority of 1 is worth 128 places in the queue (0)'

@@ -22,6 +22,7 @@ from flock import HERE, Trouble  # noqa: E402
 
 MARK = "GODWIT_MEMBERS_MARK"
 PATIENCE_S = 90
+GROUPS = "their control groups are in "  # in the log of a member
 
 
 def until(what, look, seconds=PATIENCE_S):
@@ -182,6 +183,13 @@ class Member:
     def all_processes(self):
         return below([*self.keepers(), *([self.process.pid] if self.is_running() else [])])
 
+    def remove_groups(self):
+        """Removes the control groups that are left where a member and its keepers were killed."""
+        for group in {line.rpartition(GROUPS)[2] for line in self.history if GROUPS in line}:
+            for folder, _, _ in os.walk(group, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
+
     def is_running(self):
         return self.process is not None and self.process.poll() is None
 
@@ -288,6 +296,8 @@ class Members:
             for member in self.list:
                 if member.process is not None:
                     member.process.wait()
+        for member in self.list:
+            member.remove_groups()
 
     def __enter__(self):
         try:

@@ -4,6 +4,7 @@
 #include "core/os/clock.h"
 #include "core/os/durable.h"
 #include "tests/scratch.h"
+#include "tools/godwit/limit/group.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
@@ -20,7 +21,15 @@ enum { LOOK_MS = 20, PATIENCE_MS = 30000 };
 
 TestSuite(keeper, .init = scratch_open, .fini = scratch_close);
 
-/* The keeper looks for its member more often than every five seconds. */
+/* How many times faster the keeper's clock is than others. */
+static uint64_t haste = 1;
+
+uint64_t __real_gw_now_ns(void);
+uint64_t __wrap_gw_now_ns(void);
+uint64_t __wrap_gw_now_ns(void) {
+    return haste * __real_gw_now_ns();
+}
+
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout) {
@@ -196,11 +205,69 @@ Test(keeper, a_command_without_a_member_is_asked_to_end) {
     const char *const argv[] = {"sleep", "1000", NULL};
     gw_keeper_task task = task_of(argv);
     task.orphan_s = 0;
+    haste = 1000;
     scratch_write_text("lock", ""); /* nobody holds it */
     write_task(&task);
     cr_assert_eq(end_of(start()), 0);
     gw_keeper_end end = read_end();
     cr_expect(end.asked && end.signal == SIGTERM);
+}
+
+/* A shell whose child fills 64 MiB, with half of that allowed; the largest process is killed, and the shell goes on. */
+#define FILL                                                                                                 \
+    "python3 -c \"b = bytearray(64 << 20); b[::4096] = bytes(len(b[::4096])); import time; "                 \
+    "time.sleep(100)\""
+
+Test(keeper, a_process_that_takes_more_memory_than_was_asked_for_is_killed_and_that_is_told) {
+    const char *const argv[] = {"sh", "-c", FILL "; echo $?; exit 5", NULL};
+    gw_keeper_task task = task_of(argv);
+    task.memory_mib = 32;
+    hold_lock();
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    gw_keeper_end end = read_end();
+    cr_expect_eq(end.code, 5);
+    cr_expect_eq(end.memory_kills, 1);
+    cr_expect_eq(end.memory_mib, 32);
+    cr_expect_not(end.machine_lacked_memory);
+    expect_file("out", "137\n");
+    end = run("exit 1"); /* nothing of it stays for the next child */
+    cr_expect_eq(end.memory_kills, 0);
+}
+
+Test(keeper, a_command_that_keeps_to_its_memory_ends_as_it_does) {
+    const char *const argv[] = {"sh", "-c", "sleep 0.5", NULL};
+    gw_keeper_task task = task_of(argv);
+    task.memory_mib = 32;
+    hold_lock();
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    cr_expect_eq(read_end().memory_kills, 0);
+    cr_expect_eq(read_end().code, 0);
+}
+
+/* As root on most machines, or where systemd has delegated its group. */
+Test(keeper, a_command_runs_in_its_control_group_and_the_group_goes_with_it) {
+    const char *const argv[] = {"sh", "-c", "setsid sleep 1000 & cat /proc/self/cgroup", NULL};
+    gw_group_limits limits = {.memory_bytes = 64 << 20, .processes = 100};
+    gw_groups groups;
+    char group[GW_PATH_BYTES], found[GW_KEEPER_FOLDER_TEXT];
+    gw_err err;
+    if (!gw_groups_open("godwit-test-keeper", &groups, &err)) cr_skip_test("%s", err.text);
+    cr_assert(gw_group_make(&groups, "job", &limits, group, &err), "%s", err.text);
+    gw_keeper_task task = task_of(argv);
+    task.group = group;
+    hold_lock();
+    write_task(&task);
+    uint32_t memory_mib;
+    cr_expect(gw_keeper_group(scratch_folder(), found, &memory_mib) && strcmp(found, group) == 0);
+    cr_assert_eq(end_of(start()), 0);
+    char *out = text_of("out");
+    cr_expect_not_null(strstr(out, "/godwit-test-keeper/job\n"), "%s", out);
+    free(out);
+    cr_expect_eq(access(group, F_OK), -1);
+    gw_groups_close(&groups);
+    cr_expect_eq(access(groups.path, F_OK), -1);
 }
 
 Test(keeper, a_folder_has_one) {

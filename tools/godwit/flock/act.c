@@ -3,6 +3,7 @@
 #include "core/os/clock.h"
 #include "net/loop/address.h"
 #include "tools/godwit/flock/inside.h"
+#include "tools/godwit/limit/cores.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,9 +219,33 @@ static bool choose_port(const gw_flock_member *m, uint16_t *port, gw_err *err) {
     return gw_fail(err, GW_E_IO, "none of the ports of --child-ports is free");
 }
 
+/* Deals out the processors of this node to the children, and to one that is about to start, whose become *coming_set. */
+static void deal_cores(gw_flock_member *m, const gw_job_spec *coming, cpu_set_t *coming_set) {
+    uint32_t count = gw_children_count(m->children), need = coming != NULL ? coming->need.cores : 0;
+    if (!m->deals_cores) return;
+    gw_cores_share *shares = calloc(count + 1, sizeof *shares);
+    GW_ASSERT_MEMORY(shares != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_child *child = gw_children_at(m->children, i);
+        const gw_job_spec *spec = gw_decider_spec(m->decider, &child->id);
+        shares[i].set = child->cores;
+        shares[i].count = spec == NULL               ? 1
+                          : spec->kind == GW_JOB_MAP ? gw_member_slots(m, spec, need)
+                                                     : spec->need.cores;
+    }
+    shares[count].count = need;
+    /* Members of one machine begin at different processors. */
+    gw_cores_deal(&m->processors, m->identity.id.bytes[0], shares, count + (coming != NULL));
+    for (uint32_t i = 0; i < count; i++)
+        gw_children_set_cores(m->children, &gw_children_at(m->children, i)->id, &shares[i].set);
+    if (coming != NULL) *coming_set = shares[count].set;
+    free(shares);
+}
+
 static void start_child(gw_flock_member *m, const gw_do *action) {
-    gw_child_place place = {
-        .host = m->host, .grace_s = m->options->grace_s, .name = m->claims.name, .program = m->program};
+    gw_child_place place = {.host = m->host, .grace_s = m->options->grace_s, .name = m->claims.name};
+    char program[GW_PATH_BYTES];
+    cpu_set_t set;
     gw_err err;
     bool steps = action->spec->kind == GW_JOB_RUN;
     char directory[GW_PATH_BYTES] = "";
@@ -233,7 +258,11 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
         return;
     }
     place.directory = directory[0] != '\0' ? directory : NULL;
-    if (prepared == GW_PREPARED && (!steps || choose_port(m, &place.port, &err)) &&
+    place.program = program;
+    if (m->deals_cores) place.cores = &set;
+    deal_cores(m, action->spec, &set);
+    if (prepared == GW_PREPARED && gw_member_program(m, action->spec->build, program, &err) &&
+        (!steps || choose_port(m, &place.port, &err)) &&
         gw_children_start(m->children, &action->job, action->spec, action->round, &place, &err)) {
         gw_log(GW_INFO, "flock", "%s starts here%s", action->spec->name, action->round > 0 ? " again" : "");
         gw_member_decide_soon(m); /* its claim tells that it runs, and where */
@@ -384,6 +413,7 @@ static void decide(void *context) {
         if (live_count == 0) gw_member_decide_soon(m); /* nobody else has to hear it */
     }
     tell_siblings(m);
+    deal_cores(m, NULL, NULL);
     gw_member_tell_maps(m);
     if (m->decide_timer.loop == NULL) { /* nothing that was done has asked for another decision */
         uint64_t latest_ns = in.now_ns + (due.count > 0 ? GW_SECOND_NS : LOOK_NS);
@@ -433,6 +463,6 @@ bool gw_member_act_close(gw_flock_member *m) {
 
 bool gw_member_children_open(gw_flock_member *m, gw_err *err) {
     gw_children_events events = {m, child_ended};
-    m->children = gw_children_open(m->loop, m->directory.path, &events, err);
+    m->children = gw_children_open(m->loop, m->directory.path, &m->groups, &events, err);
     return m->children != NULL;
 }

@@ -7,6 +7,8 @@
 #include "core/os/durable.h"
 #include "tools/godwit/flock/running.h"
 #include "tools/godwit/journal/read.h"
+#include "tools/godwit/limit/family.h"
+#include "tools/godwit/text/number.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -42,6 +44,7 @@ typedef struct child {
     pid_t pid;
     gw_watch watch;
     gw_timer again;
+    bool in_group; /* its control group limits its processors */
 } child;
 
 struct gw_children {
@@ -49,6 +52,8 @@ struct gw_children {
     gw_children_events events;
     char folder[GW_PATH_BYTES];      /* DIR/jobs */
     char member_lock[GW_PATH_BYTES]; /* DIR/lock */
+    gw_groups groups;
+    uint32_t processes; /* that a child may have */
     uint32_t count;
     child *list[CHILDREN];
     gw_job_record_id *told; /* whose ends were told, and wait to be accounted for */
@@ -89,9 +94,10 @@ gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, cons
     if (!end->started)
         return kind == GW_JOB_COMMAND && end->code == NO_PROGRAM ? GW_CHILD_FAILED : GW_CHILD_STRUCK;
     if (end->signal != 0) {
-        /* A fault of the program is its own; other signals come from outside, as that for lack of memory. */
+        /* A fault of the program is its own, and so is that it has more memory than was asked for. Other signals come from
+         * outside, as that for lack of memory on the node. */
         bool fault = end->signal == SIGSEGV || end->signal == SIGBUS || end->signal == SIGFPE ||
-                     end->signal == SIGILL || end->signal == SIGABRT;
+                     end->signal == SIGILL || end->signal == SIGABRT || end->memory_kills > 0;
         if (end->asked) return GW_CHILD_LEFT;
         return fault ? GW_CHILD_FAILED : GW_CHILD_STRUCK;
     }
@@ -137,9 +143,20 @@ static bool take_event(void *context, const char *line, size_t length, json_t *e
     return true;
 }
 
+/* Whether a child did not do what it was to, and processes of it were killed as they had more memory than was asked for. */
+static bool is_out_of_memory(const gw_child_end *told, const gw_keeper_end *end) {
+    return end->memory_kills > 0 && (told->verdict == GW_CHILD_FAILED || told->verdict == GW_CHILD_FATAL);
+}
+
 static void describe(gw_child_end *told, gw_job_kind kind, const gw_keeper_end *end, const last_event *last) {
+    char memory[GW_NUMBER_MEMORY_TEXT];
     if (!end->started)
         snprintf(told->text, sizeof told->text, "it could not be started: %.260s", end->text);
+    else if (is_out_of_memory(told, end))
+        snprintf(told->text, sizeof told->text, "out of memory: asked %s",
+                 gw_number_memory(end->memory_mib, memory));
+    else if (end->signal == SIGKILL && end->machine_lacked_memory)
+        snprintf(told->text, sizeof told->text, "killed, as this node has no more memory");
     else if (last->text[0] != '\0')
         snprintf(told->text, sizeof told->text, "%s: %s", last->outcome, last->text);
     else if (end->signal != 0)
@@ -216,6 +233,7 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
         told.hash = last.state;
         told.began = end.began;
         told.when = end.when;
+        if (is_out_of_memory(&told, &end)) told.code |= GW_JOB_ROUND_OUT_OF_MEMORY;
         describe(&told, kind, &end, &last);
     } else {
         gw_keeper_kill_left(folder);
@@ -328,6 +346,30 @@ void gw_children_stop_all(gw_children *children) {
     for (uint32_t i = 0; i < children->count; i++) gw_children_stop(children, &children->list[i]->shown.id);
 }
 
+/* Processors. */
+
+void gw_children_set_cores(gw_children *children, const gw_job_record_id *id, const cpu_set_t *cores) {
+    char folder[GW_PATH_BYTES], group[GW_KEEPER_FOLDER_TEXT];
+    uint32_t memory_mib;
+    cpu_set_t now;
+    gw_err err;
+    for (uint32_t i = 0; i < children->count; i++) {
+        child *c = children->list[i];
+        if (!gw_job_record_id_equal(&c->shown.id, id)) continue;
+        if (!c->in_group) { /* the keeper's own tell whether it has begun with those that it was given */
+            if (c->pid == 0 || sched_getaffinity(c->pid, sizeof now, &now) != 0) return;
+            gw_family_set_cores(c->pid, &now, cores);
+        } else if (!CPU_EQUAL(&c->shown.cores, cores) && gw_children_folder(children, id, folder, &err) &&
+                   gw_keeper_group(folder, group, &memory_mib) && !gw_group_set_cores(group, cores, &err)) {
+            gw_log(GW_WARN, "flock", "the processors of a child are set without its control group: %s",
+                   err.text);
+            c->in_group = false;
+            return;
+        }
+        c->shown.cores = *cores;
+    }
+}
+
 /* Starting one. */
 
 typedef struct words {
@@ -410,10 +452,24 @@ static bool write_key(const char *folder, const gw_job_spec *spec, gw_err *err) 
     return write_text(folder, "key", text, err);
 }
 
-/* Runs a child in a folder that is there. */
+/* Makes the control group of a child. False: it has none. */
+static bool make_group(const gw_children *children, const char *id, const gw_job_spec *spec,
+                       const cpu_set_t *cores, char group[GW_PATH_BYTES]) {
+    const gw_groups *groups = &children->groups;
+    gw_group_limits limits = {(uint64_t)spec->need.memory_mib << 20, children->processes};
+    gw_err err;
+    if (groups->path[0] == '\0') return false;
+    if (gw_group_make(groups, id, &limits, group, &err) &&
+        (cores == NULL || (groups->kinds & GW_GROUP_CORES) == 0 || gw_group_set_cores(group, cores, &err)))
+        return true;
+    gw_log(GW_WARN, "flock", "%s has no control group here: %s", spec->name, err.text);
+    return false;
+}
+
+/* Runs a child in a folder that is there. *in_group becomes whether its control group limits its processors. */
 static bool run(gw_children *children, const char *folder, const char *id, const gw_job_spec *spec,
-                uint32_t round, const gw_child_place *place, pid_t *pid, gw_err *err) {
-    char work[GW_PATH_BYTES], kind[20];
+                uint32_t round, const gw_child_place *place, pid_t *pid, bool *in_group, gw_err *err) {
+    char work[GW_PATH_BYTES], kind[20], group[GW_PATH_BYTES];
     words argv = {.count = 0}, environment = {.count = 0};
     bool away = spec->directory != NULL && place->directory == NULL;
     snprintf(kind, sizeof kind, "%d %u %d\n", (int)spec->kind, place->port, away);
@@ -422,6 +478,8 @@ static bool run(gw_children *children, const char *folder, const char *id, const
                 put_command(&argv, spec, folder, id, place, err) &&
                 put_environment(&environment, spec, folder, id, round, err);
     if (good) {
+        bool grouped = make_group(children, id, spec, place->cores, group);
+        *in_group = grouped && (children->groups.kinds & GW_GROUP_CORES) != 0;
         gw_keeper_task task = {.round = round,
                                .argv = (const char *const *)argv.list,
                                .environment = (const char *const *)environment.list,
@@ -429,8 +487,11 @@ static bool run(gw_children *children, const char *folder, const char *id, const
                                .member_lock = children->member_lock,
                                .grace_s = place->grace_s + 5,
                                .orphan_s = GW_KEEPER_ORPHAN_S,
-                               .processors = place->processors,
-                               .processor_count = place->processor_count};
+                               .cores = *in_group ? NULL : place->cores,
+                               .group = grouped ? group : NULL,
+                               .memory_mib = spec->need.memory_mib,
+                               .group_limits_memory =
+                                   grouped && (children->groups.kinds & GW_GROUP_MEMORY) != 0};
         good = gw_keeper_write_task(folder, &task, err) && gw_keeper_start(folder, pid, err);
     }
     free_words(&argv);
@@ -442,14 +503,18 @@ bool gw_children_start(gw_children *children, const gw_job_record_id *id, const 
                        uint32_t round, const gw_child_place *place, gw_err *err) {
     char folder[GW_PATH_BYTES], text[ID_TEXT];
     pid_t pid;
+    bool in_group = false;
     GW_ASSERT(gw_children_find(children, id) == NULL);
     gw_hex(id->bytes, sizeof id->bytes, text);
     if (children->count == CHILDREN) return gw_fail(err, GW_E_LIMIT, "%d children run here", CHILDREN);
     if (!make_folder(children->folder, text, folder, err) ||
-        !run(children, folder, text, spec, round, place, &pid, err))
+        !run(children, folder, text, spec, round, place, &pid, &in_group, err))
         return false;
     gw_child shown = {.id = *id, .round = round, .port = place->port, .began = gw_wall_s()};
-    follow(add(children, &shown, spec->kind, pid));
+    if (place->cores != NULL) shown.cores = *place->cores;
+    child *c = add(children, &shown, spec->kind, pid);
+    c->in_group = in_group;
+    follow(c);
     return true;
 }
 
@@ -488,6 +553,20 @@ static void tell_left_over(void *context) {
     free(l);
 }
 
+/* Limits a child that runs as it was before: a supervisor may have taken the limits away meanwhile, so that it can start
+ * this member (tools/systemd). */
+static void limit_again(child *c, const char *folder) {
+    const gw_groups *groups = &c->of->groups;
+    char group[GW_KEEPER_FOLDER_TEXT];
+    uint32_t memory_mib;
+    gw_err err;
+    bool grouped = gw_keeper_group(folder, group, &memory_mib);
+    c->in_group = grouped && (groups->kinds & GW_GROUP_CORES) != 0;
+    if (!c->in_group && c->pid > 0) sched_getaffinity(c->pid, sizeof c->shown.cores, &c->shown.cores);
+    gw_group_limits limits = {(uint64_t)memory_mib << 20, c->of->processes};
+    if (grouped && !gw_group_limit(groups, group, &limits, &err)) gw_log(GW_WARN, "flock", "%s", err.text);
+}
+
 static bool adopt(void *context, const char *jobs, const char *name, gw_err *err) {
     gw_children *children = context;
     char folder[GW_PATH_BYTES], path[GW_PATH_BYTES];
@@ -500,7 +579,9 @@ static bool adopt(void *context, const char *jobs, const char *name, gw_err *err
     if (gw_keeper_lives(folder, &pid) && children->count < CHILDREN) {
         if (gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) && stat(path, &status) == 0)
             shown.began = (double)status.st_mtime;
-        follow(add(children, &shown, begun.kind, pid));
+        child *c = add(children, &shown, begun.kind, pid);
+        limit_again(c, folder);
+        follow(c);
         return true;
     }
     if (!gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) || access(path, F_OK) != 0) return true;
@@ -512,12 +593,27 @@ static bool adopt(void *context, const char *jobs, const char *name, gw_err *err
     return false;
 }
 
-gw_children *gw_children_open(gw_loop *loop, const char *directory, const gw_children_events *events,
-                              gw_err *err) {
+/* Half of what the machine can have: no child takes all of them from the others. */
+static uint32_t most_processes(void) {
+    static const char *const files[] = {"/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"};
+    uint32_t least = UINT32_MAX, number;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        FILE *file = fopen(files[i], "re");
+        if (file == NULL) continue;
+        if (fscanf(file, "%u", &number) == 1 && number < least) least = number;
+        fclose(file);
+    }
+    return least == UINT32_MAX ? 0 : least / 2;
+}
+
+gw_children *gw_children_open(gw_loop *loop, const char *directory, const gw_groups *groups,
+                              const gw_children_events *events, gw_err *err) {
     gw_children *children = calloc(1, sizeof *children);
     GW_ASSERT_MEMORY(children != NULL);
     children->loop = loop;
     children->events = *events;
+    children->groups = *groups;
+    children->processes = most_processes();
     if (make_folder(directory, "jobs", children->folder, err) &&
         gw_durable_path(children->member_lock, err, "%s/lock", directory) &&
         gw_durable_list(gw_io_system(), children->folder, adopt, children, err))

@@ -15,6 +15,7 @@
 #include "core/flock/spec.h"
 #include "net/loop/loop.h"
 #include "tools/godwit/flock/keeper.h"
+#include "tools/godwit/limit/group.h"
 
 /* A file in the folder of a job, from the first start of a child here on. */
 #define GW_CHILD_KIND_NAME "kind"
@@ -41,7 +42,7 @@ typedef struct gw_child_end {
     gw_job_record_id id;
     uint32_t round;
     gw_child_verdict verdict;
-    uint32_t code; /* exit code, or 128 + signal */
+    uint32_t code; /* exit code, or 128 + signal; and GW_JOB_ROUND_OUT_OF_MEMORY */
     gw_hash hash;  /* of the result, where it is done or stopped */
     double began, when;
     uint32_t killed; /* of a map that was killed while it ran tasks: the number of that (running.h), else 0 */
@@ -60,11 +61,13 @@ typedef struct gw_child {
     bool leaving; /* it was asked to end */
     uint16_t port;
     double began;
+    cpu_set_t cores; /* the processors that it runs on; none: this is not known */
 } gw_child;
 
-/* Opens DIR/jobs, and adopts the children that run. The ends of others come from the loop. `directory` is copied. */
-gw_children *gw_children_open(gw_loop *loop, const char *directory, const gw_children_events *events,
-                              gw_err *err);
+/* Opens DIR/jobs, and adopts the children that run. The ends of others come from the loop. `directory` and `groups`, in
+ * which each child is to have a control group, are copied. */
+gw_children *gw_children_open(gw_loop *loop, const char *directory, const gw_groups *groups,
+                              const gw_children_events *events, gw_err *err);
 /* Lets the children run. NULL is allowed. */
 void gw_children_close(gw_children *children);
 
@@ -73,16 +76,17 @@ typedef struct gw_child_place {
     const char *host; /* numeric */
     uint16_t port;
     uint32_t grace_s;
-    const uint32_t *processors;
-    uint32_t processor_count;
-    const char *name;      /* of the node */
-    const char *directory; /* where the command runs; NULL: in work/ in the job's folder */
-    const char *program;   /* of Godwit, for a RUN: its file stays when another build is installed */
+    const cpu_set_t *cores; /* the processors that it runs on; NULL: any */
+    const char *name;       /* of the node */
+    const char *directory;  /* where the command runs; NULL: in work/ in the job's folder */
+    const char *program;    /* of Godwit, for a RUN: its file stays when another build is installed */
 } gw_child_place;
 
 /* Starts a child. Fails where its folder cannot be written or no process can be made. */
 bool gw_children_start(gw_children *children, const gw_job_record_id *id, const gw_job_spec *spec,
                        uint32_t round, const gw_child_place *place, gw_err *err);
+/* Has a child run on other processors. Does nothing where there is none, or it runs on these. */
+void gw_children_set_cores(gw_children *children, const gw_job_record_id *id, const cpu_set_t *cores);
 /* Asks a child to end. Does nothing where there is none. */
 void gw_children_stop(gw_children *children, const gw_job_record_id *id);
 /* Asks all children to end, and kills their keepers and commands where `now` is set. */

@@ -1,5 +1,6 @@
 /* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, act.c
- * decides about jobs and runs them, lost.c counts how often the others lost it, serve.c answers commands, maps.c passes on
+ * decides about jobs and runs them, lost.c counts how often the others lost it, builds.c keeps the programs that children run,
+ * serve.c answers commands, maps.c passes on
  * what children of maps tell each other, view.c describes jobs and nodes. stock.c reads and writes
  * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
  * its own, which asks other members by transfer.c; keep.c sees to it that checkpoints are on two nodes. Thread: main, unless a comment says otherwise. */
@@ -134,8 +135,10 @@ typedef struct gw_flock_member {
     gw_local local;
     int tcp_fd, udp_fd;
     gw_addr listen;
-    char host[GW_ADDR_TEXT];     /* the numeric address that children listen on */
-    char program[GW_PATH_BYTES]; /* this program's copy in the directory, which children are started with */
+    char host[GW_ADDR_TEXT]; /* the numeric address that children listen on */
+    gw_groups groups;        /* of children */
+    cpu_set_t processors;    /* that children may run on */
+    bool deals_cores;        /* each child has processors of its own; else there are fewer than was said */
 
     /* meet.c */
     gw_packets *packets;
@@ -251,6 +254,15 @@ void gw_member_lost_forget(gw_flock_member *m);
 /* This member leaves in order. */
 void gw_member_lost_left(gw_flock_member *m);
 
+/* builds.c */
+/* Copies this program into the directory, so that children can be started with it when another build has been installed,
+ * and tells in the claims what this member's build is called, and which earlier ones are kept. */
+bool gw_member_builds_open(gw_flock_member *m, gw_err *err);
+/* Writes the path of the program of a build; NULL: this member's. Fails where it is not kept here. */
+bool gw_member_program(const gw_flock_member *m, const char *build, char path[GW_PATH_BYTES], gw_err *err);
+/* Removes the builds that none of these jobs began under: `needed` has `count` names, which are freed. */
+void gw_member_builds_tidy(gw_flock_member *m, char **needed, uint32_t count);
+
 /* serve.c */
 bool gw_member_serve_open(gw_flock_member *m, gw_err *err);
 void gw_member_serve_close(gw_flock_member *m);
@@ -343,6 +355,9 @@ void gw_member_entrusted(gw_flock_member *m, const gw_job_record_id *id, const g
                          uint64_t took_ns);
 
 /* maps.c */
+/* How many tasks the child of a map may run: as many as the job has cores of this node, and a part of those that no
+ * child has; `coming` cores are for a child that is about to start. */
+uint32_t gw_member_slots(const gw_flock_member *m, const gw_job_spec *spec, uint32_t coming);
 bool gw_member_maps_open(gw_flock_member *m, gw_err *err);
 void gw_member_maps_close(gw_flock_member *m);
 /* Tells the children of maps here who their siblings are, and how many tasks they may run. */

@@ -4,6 +4,8 @@
 #include "core/os/clock.h"
 #include "core/os/durable.h"
 #include "core/os/process.h"
+#include "tools/godwit/limit/family.h"
+#include "tools/godwit/limit/group.h"
 #include "tools/godwit/text/json.h"
 
 #include <dirent.h>
@@ -23,9 +25,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { VERSION = 1, TASK_BYTES = 4 << 20, LOOK_MS = 5000, OOM_SCORE = 500, FILE_MODE = 0600 };
+enum {
+    VERSION = 1,
+    TASK_BYTES = 4 << 20,
+    LOOK_MS = 5000,
+    MEMORY_MS = 200,
+    OOM_SCORE = 500,
+    FILE_MODE = 0600
+};
 enum { NO_PROGRAM = 127, START_FAILED = 126 }; /* the exit codes of shells */
 enum { SWEEPS = 10 };
+
+#define NS_OF_MS UINT64_C(1000000)
 
 /* The task. */
 
@@ -71,9 +82,12 @@ bool gw_keeper_write_task(const char *folder, const gw_keeper_task *task, gw_err
     gw_json_text(object, "member_lock", task->member_lock);
     gw_json_count(object, "grace_s", task->grace_s);
     gw_json_count(object, "orphan_s", task->orphan_s);
-    for (uint32_t i = 0; i < task->processor_count; i++)
-        json_array_append_new(processors, json_integer(task->processors[i]));
+    for (size_t i = 0; task->cores != NULL && i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, task->cores)) json_array_append_new(processors, json_integer((json_int_t)i));
     json_object_set_new(object, "processors", processors);
+    if (task->group != NULL) gw_json_text(object, "group", task->group);
+    gw_json_count(object, "memory_mib", task->memory_mib);
+    gw_json_flag(object, "group_limits_memory", task->group_limits_memory);
     return replace(folder, GW_KEEPER_TASK, object, err);
 }
 
@@ -163,13 +177,17 @@ bool gw_keeper_lives(const char *folder, pid_t *pid) {
 bool gw_keeper_read_end(const char *folder, gw_keeper_end *end, gw_err *err) {
     json_t *object = read_object(folder, GW_KEEPER_END, err);
     if (object == NULL) return false;
-    *end = (gw_keeper_end){.round = (uint32_t)json_integer_value(json_object_get(object, "round")),
-                           .started = json_is_true(json_object_get(object, "started")),
-                           .code = (int)json_integer_value(json_object_get(object, "code")),
-                           .signal = (int)json_integer_value(json_object_get(object, "signal")),
-                           .asked = json_is_true(json_object_get(object, "asked")),
-                           .began = json_number_value(json_object_get(object, "began")),
-                           .when = json_number_value(json_object_get(object, "when"))};
+    *end = (gw_keeper_end){
+        .round = (uint32_t)json_integer_value(json_object_get(object, "round")),
+        .started = json_is_true(json_object_get(object, "started")),
+        .code = (int)json_integer_value(json_object_get(object, "code")),
+        .signal = (int)json_integer_value(json_object_get(object, "signal")),
+        .asked = json_is_true(json_object_get(object, "asked")),
+        .memory_kills = (uint32_t)json_integer_value(json_object_get(object, "memory_kills")),
+        .memory_mib = (uint32_t)json_integer_value(json_object_get(object, "memory_mib")),
+        .machine_lacked_memory = json_is_true(json_object_get(object, "machine_lacked_memory")),
+        .began = json_number_value(json_object_get(object, "began")),
+        .when = json_number_value(json_object_get(object, "when"))};
     const char *text = json_string_value(json_object_get(object, "text"));
     snprintf(end->text, sizeof end->text, "%s", text != NULL ? text : "");
     json_decref(object);
@@ -189,8 +207,20 @@ static bool has_variable(const char *pid, const char *variable) {
     return found;
 }
 
+bool gw_keeper_group(const char *folder, char group[GW_KEEPER_FOLDER_TEXT], uint32_t *memory_mib) {
+    gw_err err;
+    json_t *task = read_object(folder, GW_KEEPER_TASK, &err);
+    const char *path = json_string_value(json_object_get(task, "group"));
+    snprintf(group, GW_KEEPER_FOLDER_TEXT, "%s", path != NULL ? path : "");
+    *memory_mib = (uint32_t)json_integer_value(json_object_get(task, "memory_mib"));
+    json_decref(task);
+    return group[0] != '\0';
+}
+
 void gw_keeper_kill_left(const char *folder) {
-    char variable[GW_PATH_BYTES + sizeof GW_KEEPER_VARIABLE];
+    char variable[GW_PATH_BYTES + sizeof GW_KEEPER_VARIABLE], group[GW_KEEPER_FOLDER_TEXT];
+    uint32_t memory_mib;
+    if (gw_keeper_group(folder, group, &memory_mib) && gw_group_kill(group)) gw_group_remove(group);
     snprintf(variable, sizeof variable, GW_KEEPER_VARIABLE "%s", folder);
     bool found = true;
     for (int round = 0; found && round < SWEEPS; round++) { /* one may have started another meanwhile */
@@ -213,8 +243,10 @@ typedef struct keeper {
     gw_keeper_end end;
     gw_process process;
     int signals;
-    uint64_t ask_ns, kill_ns,
-        alone_ns; /* when it asks the command to end, and kills it; since when no member lives */
+    uint64_t kill_ns, alone_ns; /* when it kills the command; since when no member lives; 0: not yet */
+    const char *group;          /* NULL: none */
+    uint64_t memory_bytes;      /* that it watches; 0: none */
+    uint64_t memory_ns;         /* when it looks at that again */
 } keeper;
 
 static uint64_t seconds(const keeper *k, const char *key) {
@@ -233,6 +265,9 @@ static int finish(keeper *k) {
         gw_json_count(object, "code", (uint64_t)k->end.code);
         gw_json_count(object, "signal", (uint64_t)k->end.signal);
         gw_json_flag(object, "asked", k->end.asked);
+        gw_json_count(object, "memory_kills", k->end.memory_kills);
+        gw_json_count(object, "memory_mib", k->end.memory_mib);
+        gw_json_flag(object, "machine_lacked_memory", k->end.machine_lacked_memory);
         gw_json_real(object, "began", k->end.began);
         gw_json_real(object, "when", k->end.when);
         if (k->end.text[0] != '\0') gw_json_text(object, "text", k->end.text);
@@ -305,22 +340,40 @@ static void reap_others(pid_t command) {
     }
 }
 
+/* Kills the largest process where all have more memory than the job asked for. */
+static void watch_memory(keeper *k) {
+    uint64_t now = gw_now_ns();
+    pid_t largest;
+    if (k->memory_bytes == 0 || now < k->memory_ns) return;
+    k->memory_ns = now + MEMORY_MS * NS_OF_MS;
+    if (gw_family_memory(getpid(), k->memory_bytes, &largest) <= k->memory_bytes || largest == 0) return;
+    k->end.memory_kills += kill(largest, SIGKILL) == 0;
+}
+
+/* Milliseconds from now until a time, rounded up; LOOK_MS at most. */
+static int wait_until(uint64_t at_ns, uint64_t now_ns) {
+    if (at_ns <= now_ns) return 0;
+    uint64_t ms = (at_ns - now_ns) / NS_OF_MS + 1;
+    return ms < LOOK_MS ? (int)ms : LOOK_MS;
+}
+
 /* Waits for the command's end. */
 static void watch(keeper *k) {
     int status = 0;
+    uint64_t look_ns = gw_now_ns() + LOOK_MS * NS_OF_MS;
     for (;;) {
         struct pollfd fds[] = {{.fd = k->signals, .events = POLLIN}, {.fd = k->process.fd, .events = POLLIN}};
-        uint64_t now = gw_now_ns();
-        int wait_ms = LOOK_MS;
-        if (k->kill_ns != 0)
-            wait_ms = k->kill_ns <= now ? 0
-                      : k->kill_ns - now < UINT64_C(1000000) * LOOK_MS
-                          ? (int)((k->kill_ns - now) / 1000000) + 1
-                          : LOOK_MS;
-        if (poll(fds, 2, wait_ms) == 0) {
-            if (k->kill_ns != 0 && gw_now_ns() >= k->kill_ns) gw_process_kill(&k->process);
+        uint64_t now = gw_now_ns(), next = look_ns;
+        if (k->kill_ns != 0 && k->kill_ns < next) next = k->kill_ns;
+        if (k->memory_bytes != 0 && k->memory_ns < next) next = k->memory_ns;
+        poll(fds, 2, wait_until(next, now));
+        now = gw_now_ns();
+        if (k->kill_ns != 0 && now >= k->kill_ns) gw_process_kill(&k->process);
+        if (now >= look_ns) {
             look_for_member(k);
+            look_ns = now + LOOK_MS * NS_OF_MS;
         }
+        watch_memory(k);
         take_signals(k);
         if (gw_process_wait(&k->process, 0, true, &status)) break;
         reap_others(k->process.pid);
@@ -354,9 +407,11 @@ static int open_output(const keeper *k, const char *name, gw_err *err) {
 static bool start(keeper *k, char **argv, char **environment, gw_err *err) {
     const char *directory = json_string_value(json_object_get(k->task, "directory"));
     const char *path = NULL;
+    char entrance[GW_PATH_BYTES];
     int fds[3] = {open("/dev/null", O_RDONLY | O_CLOEXEC), open_output(k, GW_KEEPER_OUT, err), -1};
     if (fds[1] < 0 || (fds[2] = open_output(k, GW_KEEPER_ERR, err)) < 0) return false;
     if (argv[0] == NULL) return gw_fail(err, GW_E_INVALID, "there is no command");
+    if (k->group != NULL && !gw_group_entrance(k->group, entrance, err)) return false;
     if (directory == NULL || chdir(directory) != 0)
         return gw_fail_errno(err, errno, "the working directory %s", directory != NULL ? directory : "");
     for (size_t i = 0; environment[i] != NULL; i++)
@@ -367,7 +422,8 @@ static bool start(keeper *k, char **argv, char **environment, gw_err *err) {
                       .environment = environment,
                       .fds = fds,
                       .fd_count = 3,
-                      .oom_score = OOM_SCORE};
+                      .oom_score = OOM_SCORE,
+                      .entrance = k->group != NULL ? entrance : NULL};
     bool good = gw_process_spawn(&spawn, &k->process, err);
     for (int i = 0; i < 3; i++) close(fds[i]);
     return good;
@@ -380,6 +436,17 @@ static void tell_in_output(const keeper *k) {
     if (fd < 0) return;
     dprintf(fd, "godwit: %s\n", k->end.text);
     close(fd);
+}
+
+/* Notes how many processes the kernel has killed for lack of memory. */
+static void count_kills(keeper *k) {
+    bool own;
+    uint32_t killed = k->group != NULL ? gw_group_killed(k->group, &own) : 0;
+    if (killed == 0) return;
+    if (own)
+        k->end.memory_kills += killed;
+    else
+        k->end.machine_lacked_memory = true;
 }
 
 static bool lock(const keeper *k) {
@@ -412,16 +479,23 @@ int gw_keeper_main(const char *folder) {
     k.signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     use_processors(&k);
+    k.group = json_string_value(json_object_get(k.task, "group"));
+    k.end.memory_mib = (uint32_t)json_integer_value(json_object_get(k.task, "memory_mib"));
+    if (!json_is_true(json_object_get(k.task, "group_limits_memory")))
+        k.memory_bytes = (uint64_t)k.end.memory_mib << 20;
     char **argv = words_of(json_object_get(k.task, "argv"));
     char **environment = words_of(json_object_get(k.task, "environment"));
     if (start(&k, argv, environment, &err)) {
         watch(&k);
+        if (k.group != NULL) gw_group_kill(k.group);
         sweep();
+        count_kills(&k);
     } else {
         k.end.code = err.code == GW_E_NOTFOUND ? NO_PROGRAM : START_FAILED;
         snprintf(k.end.text, sizeof k.end.text, "%s", err.text);
         tell_in_output(&k);
     }
+    if (k.group != NULL) gw_group_remove(k.group);
     free_words(argv);
     free_words(environment);
     int code = finish(&k);

@@ -26,10 +26,8 @@ void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_
     gw_relay_deliver(m->relay, &job, from, bytes + sizeof job.bytes, length - sizeof job.bytes);
 }
 
-/* How many tasks the child of a map may run: as many as the job has cores of this node, and a part of those that no
- * child has. */
-static uint32_t slots_of(const gw_flock_member *m, const gw_job_spec *spec) {
-    uint32_t taken = 0, maps = 0;
+uint32_t gw_member_slots(const gw_flock_member *m, const gw_job_spec *spec, uint32_t coming) {
+    uint32_t taken = coming, maps = 0;
     for (uint32_t i = 0; i < gw_children_count(m->children); i++) {
         const gw_job_spec *other = gw_decider_spec(m->decider, &gw_children_at(m->children, i)->id);
         taken += other != NULL ? other->need.cores : 0;
@@ -74,7 +72,7 @@ static void tell_peers(gw_flock_member *m, const gw_job_record_id *job) {
         const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
         if (is_peer(m, list, job)) peers[count++] = list->member;
     }
-    gw_relay_tell(m->relay, job, &m->identity.id, slots_of(m, spec), peers, count);
+    gw_relay_tell(m->relay, job, &m->identity.id, gw_member_slots(m, spec, 0), peers, count);
     free(peers);
 }
 

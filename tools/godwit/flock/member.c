@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MACHINE_TEXT = 40, FAREWELL_MS = 300, PROGRAM_BYTES = 1 << 30 };
+enum { MACHINE_TEXT = 40, FAREWELL_MS = 300 };
 
 /* The directory. */
 
@@ -78,35 +78,6 @@ static bool open_directory(gw_flock_member *m, gw_err *err) {
            gw_identity_open(&m->directory.io, m->directory.path, &m->identity, err);
 }
 
-/* Copies this program into bin/ in the directory, named by its hash, so that children can be started with it when another
- * build has been installed, and removes the copies of other builds. */
-static bool remove_other(void *context, const char *folder, const char *name, gw_err *err) {
-    char path[GW_PATH_BYTES];
-    if (gw_durable_path(path, err, "%s/%s", folder, name) && strcmp(path, context) != 0) unlink(path);
-    return true;
-}
-
-static bool copy_program(gw_flock_member *m, gw_err *err) {
-    char folder[GW_PATH_BYTES], temporary[GW_PATH_BYTES], name[GW_HASH_TEXT];
-    void *bytes;
-    size_t length;
-    gw_hash hash;
-    gw_io *io = gw_io_system();
-    if (!gw_durable_read(io, "/proc/self/exe", PROGRAM_BYTES, &bytes, &length, err)) return false;
-    gw_blake2b(bytes, length, hash.bytes, sizeof hash.bytes);
-    gw_hex(hash.bytes, sizeof hash.bytes, name);
-    bool good = gw_durable_path(folder, err, "%s/bin", m->directory.path) &&
-                gw_durable_folder(io, folder, NULL, err) &&
-                gw_durable_path(m->program, err, "%s/godwit-%.16s", folder, name) &&
-                gw_durable_path(temporary, err, "%s/new", folder);
-    if (good && access(m->program, X_OK) != 0)
-        good = gw_durable_replace(io, temporary, folder, m->program, bytes, length, err) &&
-               (chmod(m->program, 0700) == 0 ||
-                gw_fail_errno(err, errno, "%s cannot be made executable", m->program));
-    free(bytes);
-    return good && gw_durable_list(io, folder, remove_other, m->program, err);
-}
-
 /* What this node has. */
 
 static uint32_t memory_mib(void) {
@@ -114,9 +85,10 @@ static uint32_t memory_mib(void) {
     return pages > 0 && bytes > 0 ? (uint32_t)((uint64_t)pages * (uint64_t)bytes >> 20) : 0;
 }
 
-static uint32_t cores(void) {
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+/* How many processors this process may run on, which they are in *set. */
+static uint32_t cores(cpu_set_t *set) {
+    CPU_ZERO(set);
+    int count = sched_getaffinity(0, sizeof *set, set) == 0 ? CPU_COUNT(set) : 0;
     return count > 0 ? (uint32_t)count : 1;
 }
 
@@ -134,10 +106,11 @@ static void describe(gw_flock_member *m) {
     const gw_member_options *options = m->options;
     char host[GW_HOST_TEXT] = "";
     m->claims.has = options->has;
-    if (m->claims.has.cores == 0) m->claims.has.cores = cores();
+    uint32_t processors = cores(&m->processors);
+    if (m->claims.has.cores == 0) m->claims.has.cores = processors;
+    m->deals_cores = m->claims.has.cores <= (uint32_t)CPU_COUNT(&m->processors);
     if (m->claims.has.memory_mib == 0) m->claims.has.memory_mib = memory_mib();
     if (m->claims.has.gpus == 0) m->claims.has.gpus = gpus();
-    snprintf(m->claims.build, sizeof m->claims.build, "%s", GODWIT_VERSION);
     if (options->name == NULL && gethostname(host, sizeof host - 1) == 0) host[strcspn(host, ".")] = '\0';
     snprintf(m->claims.name, sizeof m->claims.name, "%s", options->name != NULL ? options->name : host);
     gw_utf8_make_printable(m->claims.name);
@@ -232,15 +205,37 @@ static void say_welcome(const gw_flock_member *m) {
     gw_log(GW_INFO, "flock", "its directory is %s; other nodes join with --join %s", m->directory.path, addr);
 }
 
+/* Makes the folder of the children's control groups, and says how children are held to what their jobs asked for. */
+static void open_groups(gw_flock_member *m) {
+    char name[30] = "godwit-";
+    gw_err err;
+    gw_hex(m->identity.id.bytes, 8, name + strlen(name));
+    bool grouped = gw_groups_open(name, &m->groups, &err);
+    bool memory = (m->groups.kinds & GW_GROUP_MEMORY) != 0, dealt = (m->groups.kinds & GW_GROUP_CORES) != 0;
+    m->claims.limits =
+        (uint8_t)((memory ? GW_CLAIMS_LIMITS_MEMORY : 0) |
+                  ((m->groups.kinds & GW_GROUP_PROCESSES) != 0 ? GW_CLAIMS_LIMITS_PROCESSES : 0) |
+                  (dealt && m->deals_cores ? GW_CLAIMS_LIMITS_CORES : 0));
+    gw_log(GW_INFO, "flock",
+           "jobs get the memory that they ask for, which %s, and cores of their own %s; %s%s",
+           memory ? "the kernel enforces" : "is watched five times a second",
+           !m->deals_cores ? "(but not here: --cores is more than the processors)"
+           : dealt         ? "by control groups"
+                           : "by affinity",
+           grouped ? "their control groups are in " : "no control groups can be made: ",
+           grouped ? m->groups.path : err.text);
+}
+
 static bool open_all(gw_flock_member *m, gw_err *err) {
     gw_descriptors_take();
-    if (!open_directory(m, err) || !copy_program(m, err)) return false;
+    if (!open_directory(m, err) || !gw_member_builds_open(m, err)) return false;
     describe(m);
     if (!bind_network(m, err) || (m->loop = gw_loop_open(err)) == NULL || !open_signals(m, err) ||
         !gw_member_act_open(m, err) || !gw_member_stock_open(m, err) || !gw_member_meet_open(m, err))
         return false;
     say_welcome(m);
     gw_member_lost_open(m);
+    open_groups(m);
     if (!gw_member_maps_open(m, err) || !gw_member_children_open(m, err) || !gw_member_keep_open(m, err) ||
         !gw_member_serve_open(m, err))
         return false;
@@ -265,6 +260,7 @@ static bool close_all(gw_flock_member *m) {
         gw_member_serve_close(m);
         gw_member_maps_close(m);
         good = gw_member_act_close(m) && good;
+        gw_groups_close(&m->groups);
         gw_member_meet_close(m);
         int fd = m->signals.fd;
         if (m->signals.loop != NULL) {

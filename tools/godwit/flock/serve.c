@@ -268,7 +268,8 @@ static void again(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         gw_member_refuse(m, reply, "the job is done: there is nothing to try again");
         return;
     }
-    if (!gw_submission_again(request, old, m->identity.public_key, m->identity.secret_key, &record, &err)) {
+    if (!gw_submission_again(request, old, m->claims.build, m->identity.public_key, m->identity.secret_key,
+                             &record, &err)) {
         gw_member_refuse(m, reply, err.text);
         return;
     }

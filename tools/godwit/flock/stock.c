@@ -471,9 +471,11 @@ static void begin_sweep(void *context) {
     sweep *s = calloc(1, sizeof *s);
     GW_ASSERT_MEMORY(s != NULL);
     s->m = m;
+    char **builds = calloc(count + 1, sizeof *builds);
+    uint32_t build_count = 0;
     s->lists = calloc(count + 1, sizeof *s->lists);
     s->done = calloc(count + 1, sizeof *s->done);
-    GW_ASSERT_MEMORY(s->lists != NULL && s->done != NULL);
+    GW_ASSERT_MEMORY(s->lists != NULL && s->done != NULL && builds != NULL);
     for (uint32_t i = 0; i < count; i++) {
         const gw_job_record *record = gw_job_records_at(m->records, i);
         gw_job_spec spec;
@@ -483,8 +485,13 @@ static void begin_sweep(void *context) {
         if (spec.kind == GW_JOB_RUN && gw_member_is_done(record) &&
             gw_children_find(m->children, &record->id) == NULL && !gw_member_is_preparing(m, &record->id))
             s->done[s->done_count++] = record->id;
+        if (spec.build != NULL && !gw_job_record_is_over(record)) {
+            builds[build_count] = strdup(spec.build);
+            GW_ASSERT_MEMORY(builds[build_count++] != NULL);
+        }
         gw_job_spec_free(&spec);
     }
+    gw_member_builds_tidy(m, builds, build_count);
     s->number = atomic_fetch_add(&m->sweeps, 1) + 1;
     gw_helper_give(m->reader, run_sweep, s);
     if (!gw_timer_set(m->loop, &m->sweep_timer, gw_now_ns() + SWEEP_NS, begin_sweep, m, &err))

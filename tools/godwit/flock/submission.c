@@ -138,8 +138,9 @@ bool gw_submission_read(const json_t *s, const uint8_t public_key[32], const uin
     return good;
 }
 
-bool gw_submission_again(const json_t *again, const gw_job_record *old, const uint8_t public_key[32],
-                         const uint8_t secret_key[64], gw_job_record *record, gw_err *err) {
+bool gw_submission_again(const json_t *again, const gw_job_record *old, const char *build,
+                         const uint8_t public_key[32], const uint8_t secret_key[64], gw_job_record *record,
+                         gw_err *err) {
     gw_job_spec spec;
     int64_t counter = 0, when = 0;
     if (old->spec == NULL)
@@ -153,6 +154,7 @@ bool gw_submission_again(const json_t *again, const gw_job_record *old, const ui
     spec.counter = (uint64_t)counter;
     spec.when = (uint64_t)when;
     spec.adopts = old->id;
+    if (spec.build != NULL) spec.build = build;
     spec.hold = false;
     good = good && make_record(&spec, public_key, secret_key, record, err);
     gw_job_spec_free(&spec);

@@ -18,10 +18,11 @@
 bool gw_submission_read(const json_t *submission, const uint8_t public_key[32], const uint8_t secret_key[64],
                         gw_job_record *record, gw_err *err);
 
-/* Makes a record of a job that is to do again what another one was to do, and goes on from its checkpoints. `again` has a
- * "nonce", "key", "counter" and "when" of its own. The caller frees the record. Fails with GW_E_USAGE. */
-bool gw_submission_again(const json_t *again, const gw_job_record *old, const uint8_t public_key[32],
-                         const uint8_t secret_key[64], gw_job_record *record, gw_err *err);
+/* Makes a record of a job that is to do again what another one was to do, and goes on from its checkpoints; under `build`
+ * if that one was to run under a build. `again` has a "nonce", "key", "counter" and "when" of its own. The caller frees the record. Fails with GW_E_USAGE. */
+bool gw_submission_again(const json_t *again, const gw_job_record *old, const char *build,
+                         const uint8_t public_key[32], const uint8_t secret_key[64], gw_job_record *record,
+                         gw_err *err);
 
 /* Reads an id of 32 hexadecimal digits. */
 bool gw_submission_read_id(const char *text, gw_job_record_id *id);

@@ -9,7 +9,8 @@
 
 enum { ID_BYTES = 16 };
 
-static const char *const reasons[] = {"", "held", "after", "broken", "unknown", "no node", "room", "away"};
+static const char *const reasons[] = {"",         "held",    "after", "broken", "unknown",
+                                      "no build", "no node", "room",  "away"};
 
 static const char *claim_word(gw_claim_state state) {
     static const char *const words[] = {"", "claimed", "running", "leaving", "struck"};
@@ -53,6 +54,7 @@ static void put_spec(json_t *job, const gw_job_spec *spec) {
     }
     json_object_set_new(job, "command", command);
     gw_json_text(job, "directory", spec->directory);
+    if (spec->build != NULL) gw_json_text(job, "build", spec->build);
     gw_json_count(job, "submitted_ms", spec->when);
     gw_json_count(job, "counter", spec->counter);
     gw_json_count(job, "cores", spec->need.cores);
@@ -77,7 +79,9 @@ static void put_ends(json_t *job, const gw_job_record *record) {
     for (uint32_t i = 0; i < record->round_count; i++) {
         json_t *one = json_object();
         gw_json_count(one, "round", record->rounds[i].round);
-        gw_json_count(one, "code", record->rounds[i].code);
+        gw_json_count(one, "code", record->rounds[i].code & ~(uint32_t)GW_JOB_ROUND_OUT_OF_MEMORY);
+        if ((record->rounds[i].code & GW_JOB_ROUND_OUT_OF_MEMORY) != 0)
+            gw_json_flag(one, "out_of_memory", true);
         gw_json_flag(one, "last", record->rounds[i].last || record->rounds[i].fatal);
         gw_json_peer(one, "node", &record->rounds[i].member);
         json_array_append_new(rounds, one);
@@ -165,6 +169,15 @@ json_t *gw_member_jobs(const gw_flock_member *m) {
 
 /* Nodes. */
 
+/* What the kernel holds children to on a node. */
+static void put_limits(json_t *node, uint8_t limits) {
+    static const char *const words[] = {"memory", "processes", "cores"};
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if ((limits >> i & 1) != 0) json_array_append_new(list, json_string(words[i]));
+    json_object_set_new(node, "limits", list);
+}
+
 static json_t *node_of(const gw_flock_member *m, const gw_peer_id *id, bool live, const gw_claims *list) {
     char name[GW_CLAIMS_NAME_TEXT];
     gw_addr addr;
@@ -193,6 +206,7 @@ static json_t *node_of(const gw_flock_member *m, const gw_peer_id *id, bool live
     gw_json_count(node, "gpus", list->has.gpus);
     gw_json_count(node, "jobs", running);
     gw_json_text(node, "build", list->build);
+    put_limits(node, list->limits);
     return node;
 }
 
@@ -240,6 +254,7 @@ static json_t *shown_job(const json_t *job) {
                 {"after", "it comes after another job"},
                 {"broken", "a job that it comes after was not done"},
                 {"unknown", "it is of another build"},
+                {"no build", "no node has the build that it began under"},
                 {"no node", "no node may have it"},
                 {"room", "it waits for nodes"},
                 {"away", "it may run on nodes that are away"}};

@@ -25,3 +25,10 @@ uint64_t gw_number_of_option(struct argp_state *state, const char *option, const
                       least, most);
     return value;
 }
+
+const char *gw_number_memory(uint64_t mib, char text[GW_NUMBER_MEMORY_TEXT]) {
+    bool whole = mib >= 1024 && mib % 1024 == 0;
+    snprintf(text, GW_NUMBER_MEMORY_TEXT, "%llu %s", (unsigned long long)(whole ? mib / 1024 : mib),
+             whole ? "GiB" : "MiB");
+    return text;
+}

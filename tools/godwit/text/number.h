@@ -1,4 +1,4 @@
-/* Whole numbers on a command line. Thread: any. */
+/* Whole numbers on a command line, and memory as people write it. Thread: any. */
 #ifndef GODWIT_TOOLS_GODWIT_TEXT_NUMBER_H
 #define GODWIT_TOOLS_GODWIT_TEXT_NUMBER_H
 
@@ -14,5 +14,9 @@ bool gw_number_read(const char *text, uint64_t least, uint64_t most, uint64_t *v
  * number, argp_error ends the process with a message that names the option and the bounds. */
 uint64_t gw_number_of_option(struct argp_state *state, const char *option, const char *text, uint64_t least,
                              uint64_t most);
+
+/* Writes an amount of memory: "2 GiB", "300 MiB". */
+enum { GW_NUMBER_MEMORY_TEXT = 32 };
+const char *gw_number_memory(uint64_t mib, char text[GW_NUMBER_MEMORY_TEXT]);
 
 #endif

@@ -393,6 +393,7 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
         return record->spec == NULL ? STRANDED : OPEN;
     case GW_WAIT_BROKEN:
         return STRANDED;
+    case GW_WAIT_NO_BUILD:
     case GW_WAIT_NO_NODE:
         return more ? OPEN : STRANDED;
     case GW_WAIT_AFTER:

@@ -5,6 +5,7 @@
 #include "core/os/directory.h"
 #include "tools/godwit/flock/member.h"
 #include "tools/godwit/text/json.h"
+#include "tools/godwit/text/number.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -141,9 +142,17 @@ static void name_other(gw_flock_client *client, const char *id, char *text, size
     }
 }
 
+/* Whether a job has failed, at last for lack of memory. */
+static bool is_out_of_memory(const json_t *job) {
+    const json_t *rounds = json_object_get(job, "rounds");
+    size_t count = json_array_size(rounds);
+    return strcmp(gw_flock_text(job, "state"), "failed") == 0 && count > 0 &&
+           json_is_true(json_object_get(json_array_get(rounds, count - 1), "out_of_memory"));
+}
+
 char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     const char *reason = gw_flock_text(job, "reason");
-    char other[80], *text = NULL;
+    char other[80], memory[GW_NUMBER_MEMORY_TEXT], *text = NULL;
     int length;
     name_other(client, gw_flock_text(job, "reason_job"), other, sizeof other);
     if (strcmp(reason, "after") == 0)
@@ -168,6 +177,14 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
                           (int)gw_flock_number(job, "starts_in_s"));
     else if (strcmp(reason, "unknown") == 0)
         length = asprintf(&text, "is of another build of Godwit, or has not come from the other nodes yet");
+    else if (strcmp(reason, "no build") == 0)
+        length = asprintf(
+            &text,
+            "began under the build %s, which no node has that takes jobs: cancel it, and 'godwit retry'",
+            gw_flock_text(job, "build"));
+    else if (is_out_of_memory(job))
+        length = asprintf(&text, "out of memory: asked %s",
+                          gw_number_memory((uint64_t)gw_flock_number(job, "memory_mib"), memory));
     else
         length = asprintf(&text, "%s", "");
     GW_ASSERT_MEMORY(length >= 0);

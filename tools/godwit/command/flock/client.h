@@ -51,7 +51,7 @@ void gw_flock_print_submitted(const gw_flock_place *place, const char *name, con
                               int64_t live);
 /* Waits until the jobs of a list of ids are over. Returns the exit code: 0 where all are done; -1 on failure. */
 int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err);
-/* Why a job waits, for people; "" where it does not. The caller frees it. */
+/* Why a job waits, or has failed, for people; "" where there is nothing to tell. The caller frees it. */
 char *gw_flock_reason(gw_flock_client *client, const json_t *job);
 
 #endif

@@ -165,6 +165,7 @@ static void print_info(gw_flock_client *client, const json_t *job) {
     printf("%-12s%d..%d, each of %d cores, %d MiB, %d GPUs\n", "nodes", (int)gw_flock_number(job, "least"),
            (int)gw_flock_number(job, "most"), (int)gw_flock_number(job, "cores"),
            (int)gw_flock_number(job, "memory_mib"), (int)gw_flock_number(job, "gpus"));
+    if (gw_flock_text(job, "build")[0] != '\0') printf("%-12s%s\n", "build", gw_flock_text(job, "build"));
     printf("%-12s%d\n", "priority", (int)gw_flock_number(job, "priority"));
     json_array_foreach(json_object_get(job, "nodes"), i, one) {
         printf("%-12s%s: %s\n", i == 0 ? "on" : "", gw_flock_text(one, "name"), gw_flock_text(one, "state"));
@@ -175,9 +176,10 @@ static void print_info(gw_flock_client *client, const json_t *job) {
         printf("%-12s%.8s, from its checkpoints if it has any\n", "goes on",
                gw_flock_text(job, "tries_again"));
     json_array_foreach(json_object_get(job, "rounds"), i, one) {
-        printf("%-12sround %d, exit code %d, on %.8s\n", i == 0 ? "failed" : "",
-               (int)gw_flock_number(one, "round"), (int)gw_flock_number(one, "code"),
-               gw_flock_text(one, "node"));
+        printf("%-12sround %d, %sexit code %d, on %.8s\n", i == 0 ? "failed" : "",
+               (int)gw_flock_number(one, "round"),
+               json_is_true(json_object_get(one, "out_of_memory")) ? "out of memory, " : "",
+               (int)gw_flock_number(one, "code"), gw_flock_text(one, "node"));
     }
     json_array_foreach(json_object_get(job, "ends"), i, one) {
         printf("%-12s%s, on %.8s\n%-12s%s\n", gw_flock_text(one, "kind"),
@@ -208,16 +210,24 @@ int gw_info_main(int argc, char **argv) {
 
 /* nodes */
 
+/* Who holds jobs to the memory that they asked for. */
+static const char *limits_of(const json_t *node) {
+    const json_t *list = json_object_get(node, "limits"), *one;
+    size_t i;
+    json_array_foreach(list, i, one) if (strcmp(json_string_value(one), "memory") == 0) return "kernel";
+    return list != NULL ? "watched" : "";
+}
+
 static void print_nodes(const json_t *nodes) {
     size_t i;
     json_t *node;
-    printf("%-16s  %-8s  %-9s  %5s  %8s  %4s  %4s  %s\n", "NODE", "ID", "STATE", "CORES", "MIB", "GPUS",
-           "JOBS", "ADDRESS");
+    printf("%-16s  %-8s  %-9s  %5s  %8s  %4s  %4s  %-7s  %s\n", "NODE", "ID", "STATE", "CORES", "MIB", "GPUS",
+           "JOBS", "LIMITS", "ADDRESS");
     json_array_foreach(nodes, i, node) {
-        printf("%-16.16s  %.8s  %-9s  %5d  %8d  %4d  %4d  %s%s\n", gw_flock_text(node, "name"),
+        printf("%-16.16s  %.8s  %-9s  %5d  %8d  %4d  %4d  %-7s  %s%s\n", gw_flock_text(node, "name"),
                gw_flock_text(node, "id"), gw_flock_text(node, "state"), (int)gw_flock_number(node, "cores"),
                (int)gw_flock_number(node, "memory_mib"), (int)gw_flock_number(node, "gpus"),
-               (int)gw_flock_number(node, "jobs"), gw_flock_text(node, "address"),
+               (int)gw_flock_number(node, "jobs"), limits_of(node), gw_flock_text(node, "address"),
                json_is_true(json_object_get(node, "self")) ? " *" : "");
     }
 }

@@ -263,11 +263,12 @@ static bool fetch_checkpoint(gw_flock_client *client, const char *job, const cha
 
 /* The whole. */
 
-static void print_results(const choice *c, const char *folder, const char *node, const json_t *files,
-                          uint64_t step) {
+static void print_results(const choice *c, gw_flock_client *client, const json_t *job, const char *folder,
+                          const char *node, const json_t *files, uint64_t step) {
     uint64_t bytes = 0;
     size_t i;
     json_t *file;
+    char *why = gw_flock_reason(client, job);
     json_array_foreach(files, i, file) bytes += (uint64_t)gw_flock_number(file, "bytes");
     if (c->place.json) {
         json_t *object = json_object();
@@ -275,12 +276,18 @@ static void print_results(const choice *c, const char *folder, const char *node,
         gw_json_text(object, "node", node);
         json_object_set(object, "files", (json_t *)(uintptr_t)files);
         if (step > 0) gw_json_count(object, "step", step);
+        gw_json_text(object, "state", gw_flock_text(job, "state"));
+        if (why[0] != '\0') gw_json_text(object, "why", why);
         gw_json_print(object);
+        free(why);
         return;
     }
     printf("%s: %zu files with %llu bytes", folder, json_array_size(files), (unsigned long long)bytes);
     if (step > 0) printf(", and the checkpoint of step %llu", (unsigned long long)step);
     printf("\n");
+    if (strcmp(gw_flock_text(job, "state"), "failed") == 0)
+        printf("%s: failed%s%s\n", gw_flock_text(job, "name"), why[0] != '\0' ? ": " : "", why);
+    free(why);
 }
 
 static void print_tasks(const choice *c, const char *folder, const gw_flock_tasks *tasks) {
@@ -329,7 +336,7 @@ static bool fetch(const choice *c, gw_flock_client *client, const json_t *job, c
     if (root >= 0) close(root);
     if (good && !c->no_checkpoint && strcmp(gw_flock_text(job, "kind"), "run") == 0)
         good = fetch_checkpoint(client, job_id, folder, &step, err);
-    if (good) print_results(c, folder, id, files, step);
+    if (good) print_results(c, client, job, folder, id, files, step);
     if (good && json_is_true(json_object_get(found, "more")))
         good = gw_fail(err, GW_E_LIMIT,
                        "the job has left more than %d files: the others are in jobs/%s on the node",

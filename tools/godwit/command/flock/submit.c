@@ -158,9 +158,9 @@ static error_t parse_submit(int key, char *arg, struct argp_state *state) {
 static const struct argp_option submit_options[] = {
     {"name", NAME, "NAME", 0, "What the job is called (its first word and a number)", 0},
     {"nodes", NODES, "N[..M]", 0, "How many nodes it needs to start, and may have (1)", 0},
-    {"cores", CORES, "N", 0, "Cores of each node (a command: 1; a job of steps: those of the smallest node)",
-     0},
-    {"memory", MEMORY, "MIB", 0, "Memory of each node, as it is declared", 0},
+    {"cores", CORES, "N", 0,
+     "Cores that it gets of each node (a command: 1; a job of steps: those of the smallest node)", 0},
+    {"memory", MEMORY, "MIB", 0, "Memory of each node; processes of a job that has more are killed (any)", 0},
     {"gpus", GPUS, "N", 0, "GPUs of each node (0)", 0},
     {"priority", PRIORITY, "N", 0, "A priority of 1 is worth 128 places in the queue (0)", 0},
     {"shares", SHARES, "N", 0, "Its share of nodes beyond what jobs need (1)", 0},
@@ -371,7 +371,10 @@ int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err) {
         for (k = 0; k < json_array_size(ids); k++) {
             if (strcmp(json_string_value(json_array_get(ids, k)), gw_flock_text(job, "id")) != 0) continue;
             if (strcmp(gw_flock_text(job, "state"), "done") == 0) continue;
-            fprintf(stderr, "%s: %s\n", gw_flock_text(job, "name"), gw_flock_text(job, "state"));
+            char *why = gw_flock_reason(client, job);
+            fprintf(stderr, "%s: %s%s%s\n", gw_flock_text(job, "name"), gw_flock_text(job, "state"),
+                    why[0] != '\0' ? ": " : "", why);
+            free(why);
             code = 1;
         }
     }
