@@ -68,6 +68,7 @@ static void deliver(gw_collective *collective) {
         for (uint32_t i = 0; i < call->part_count; i++) {
             result.sent_bytes += call->parts[i].sent_bytes;
             result.received_bytes += call->parts[i].received_bytes;
+            result.saved_bytes += call->parts[i].saved_bytes;
         }
         if (status == GW_COLLECTIVE_FAILED) {
             result.suspect = call->suspect;

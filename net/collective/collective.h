@@ -11,6 +11,9 @@
  * way, fail the call of the member that receives them (net/collective/part.h). A change of a member's input
  * before it is read, or of the output after the call, is not detected here.
  *
+ * Integers travel in fewer bytes where bytes cost more than packing, and all members know how to read them:
+ * the same elements arrive (core/vector/pack.h).
+ *
  * Calls are queued, and run and complete in the order in which they were started; a later call may send while
  * an earlier one still receives. Every message carries the tag of its call. Messages of an earlier call or of
  * another view are dropped; those of a call that this member has not started yet wait unread in the network.
@@ -74,7 +77,8 @@ typedef struct gw_collective_result {
     const gw_err *err;   /* FAILED: valid during the call; else NULL */
     uint64_t elapsed_ns; /* from the call's turn until its end */
     uint64_t sent_bytes,
-        received_bytes; /* bytes of payload to and from other members, also of a call that failed */
+        received_bytes;   /* bytes of payload to and from other members, also of a call that failed */
+    uint64_t saved_bytes; /* how many more would have been sent if nothing were packed */
 } gw_collective_result;
 
 typedef void gw_collective_done(void *context, const gw_collective_result *result);

@@ -1,6 +1,7 @@
 #include "net/collective/part.h"
 
 #include "core/base/assert.h"
+#include "core/vector/pack.h"
 
 #include <string.h>
 
@@ -35,7 +36,7 @@ bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header)
     header->tag.bucket = gw_get_u32(&r);
     header->elements = gw_get_u64(&r);
     header->checksum = gw_get_u64(&r);
-    return gw_reader_done(&r) && header->type >= GW_PART_ENTER && header->type <= GW_PART_ROUND;
+    return gw_reader_done(&r) && header->type >= GW_PART_ENTER && header->type <= GW_PART_PACKED;
 }
 
 /* The piece that holds element `first`, never an empty one of several. */
@@ -104,4 +105,103 @@ uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_
         count -= length;
     }
     return gw_checksum_end(&checksum);
+}
+
+/* Packed vectors. */
+
+/* The longest run of elements from `first` on, at most `count`, that lies in one piece. */
+static uint64_t run_of(const gw_call *call, uint64_t first, uint64_t count, const int64_t **in,
+                       int64_t **out) {
+    for (uint32_t i = piece_at(call, first);; i++) {
+        uint64_t offset, length = within(call, i, first, count, &offset);
+        if (length == 0) continue;
+        *in = (const int64_t *)call->is.pieces[i].in + offset;
+        *out = (int64_t *)call->is.pieces[i].out + offset;
+        return length;
+    }
+}
+
+/* How many of `count` elements, of which `run` lie in one piece, are whole blocks there; 0: the first block
+ * lies in several. */
+static uint64_t blocks_of(uint64_t run, uint64_t count) {
+    return run == count ? count : run / GW_PACK_BLOCK * GW_PACK_BLOCK;
+}
+
+/* Copies a block that lies in several pieces to or from one buffer. */
+static void copy_block(const gw_call *call, bool of_out, bool gather, uint64_t first, uint64_t count,
+                       int64_t *block) {
+    while (count > 0) {
+        const int64_t *in;
+        int64_t *out;
+        uint64_t run = run_of(call, first, count, &in, &out);
+        if (gather)
+            memcpy(block, of_out ? out : in, run * sizeof *block);
+        else
+            memcpy(out, block, run * sizeof *block);
+        block += run;
+        first += run;
+        count -= run;
+    }
+}
+
+static uint64_t block_at_most(uint64_t count) {
+    return count < GW_PACK_BLOCK ? count : GW_PACK_BLOCK;
+}
+
+uint64_t gw_call_pack(const gw_call *call, bool of_out, uint64_t first, uint64_t count, uint8_t *packed,
+                      gw_checksum *checksum) {
+    const gw_vector_path *path = gw_vector_path_best();
+    uint64_t bytes = gw_pack_head(count);
+    uint8_t *widths = packed;
+    memset(widths, 0, bytes);
+    for (uint64_t done; count > 0;
+         first += done, count -= done, widths += (done + GW_PACK_BLOCK - 1) / GW_PACK_BLOCK) {
+        int64_t block[GW_PACK_BLOCK], *out;
+        const int64_t *in, *from;
+        done = blocks_of(run_of(call, first, count, &in, &out), count);
+        from = of_out ? out : in;
+        if (done == 0) {
+            done = block_at_most(count);
+            copy_block(call, of_out, true, first, done, block);
+            from = block;
+        }
+        bytes += gw_pack_blocks(path, from, done, widths, packed + bytes, checksum);
+    }
+    return bytes;
+}
+
+/* Unpacks a block that lies in several pieces; returns the bytes read. */
+static uint64_t unpack_cut_block(const gw_call *call, uint64_t first, uint64_t count, const uint8_t *width,
+                                 const uint8_t *from, gw_checksum *before, gw_checksum *after) {
+    const gw_vector_path *path = gw_vector_path_best();
+    int64_t block[GW_PACK_BLOCK];
+    uint64_t bytes;
+    if (after != NULL) {
+        copy_block(call, false, true, first, count, block);
+        bytes = gw_unpack_add(path, width, from, count, block, block, before, after);
+    } else {
+        bytes = gw_unpack_blocks(path, width, from, count, block, before);
+    }
+    copy_block(call, true, false, first, count, block);
+    return bytes;
+}
+
+void gw_call_unpack(const gw_call *call, uint64_t first, uint64_t count, const uint8_t *packed,
+                    gw_checksum *before, gw_checksum *after) {
+    const gw_vector_path *path = gw_vector_path_best();
+    const uint8_t *widths = packed, *from = packed + gw_pack_head(count);
+    for (uint64_t done; count > 0;
+         first += done, count -= done, widths += (done + GW_PACK_BLOCK - 1) / GW_PACK_BLOCK) {
+        const int64_t *in;
+        int64_t *out;
+        done = blocks_of(run_of(call, first, count, &in, &out), count);
+        if (done == 0) {
+            done = block_at_most(count);
+            from += unpack_cut_block(call, first, done, widths, from, before, after);
+        } else if (after != NULL) {
+            from += gw_unpack_add(path, widths, from, done, in, out, before, after);
+        } else {
+            from += gw_unpack_blocks(path, widths, from, done, out, before);
+        }
+    }
 }

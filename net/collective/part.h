@@ -9,6 +9,10 @@
  * added up itself. Thus no bit that changes in memory between two additions, or on the way, enters a sum. For
  * float sums, whose results nothing else can verify, this is the only check.
  *
+ * Exact sums of a ring travel packed where bytes cost more than packing (gw_rail_peer.packs). The checksum is
+ * that of the elements, packed or not. A build of the version before does not read packed chunks: the ENTER
+ * messages tell each member whether all others do, and if one does not, nobody packs.
+ *
  * Message header (GW_RAIL_HEADER bytes, little-endian): type u8 | sum type u8 | members u16 | index u32 |
  * epoch u64 | view 16 | step u64 | attempt u32 | bucket u32 | elements u64 | checksum u64. */
 #ifndef GODWIT_NET_COLLECTIVE_PART_H
@@ -32,7 +36,11 @@ typedef enum gw_part_message {
     GW_PART_ENTER = 1, /* ring: index is how many members up to the sender have entered */
     GW_PART_CHUNK, /* ring: index is the number of the chunk message, of the 2 (members - 1) K of this part */
     GW_PART_ROUND, /* doubling: index is the stage */
+    GW_PART_PACKED, /* a CHUNK whose payload is packed (core/vector/pack.h) */
 } gw_part_message;
+
+/* The checksum of an ENTER: 1 if all members that it tells of read packed chunks. Builds that do not, send 0. */
+enum { GW_PART_READS_PACKED = 1 };
 
 typedef struct gw_part_header {
     gw_part_message type;
@@ -41,7 +49,7 @@ typedef struct gw_part_header {
     gw_collective_tag tag;
     uint64_t elements; /* elements of the whole call */
     uint32_t members;
-    uint64_t checksum; /* checksum of the payload; 0 in ENTER */
+    uint64_t checksum; /* of the payload's elements; in ENTER GW_PART_READS_PACKED or 0 */
 } gw_part_header;
 
 typedef struct gw_part gw_part;
@@ -100,8 +108,9 @@ struct gw_part {
      * then), with its index and bytes. */
     uint64_t opened_ns, arrived_ns;
     uint32_t landing_index, landing_bytes;
-    /* Bytes of payload given to the rail, and received or arriving from it. */
-    uint64_t sent_bytes, received_bytes;
+    /* Bytes of payload given to the rail, and received or arriving from it; bytes that packing has saved of
+     * what was given to it. */
+    uint64_t sent_bytes, received_bytes, saved_bytes;
 };
 
 extern const gw_part_ops gw_ring_ops, gw_doubling_ops;
@@ -120,6 +129,14 @@ uint32_t gw_call_gather(const gw_call *call, bool out, uint64_t first, uint64_t 
  * The checksums are those of gw_sum_into. */
 void gw_call_fold(const gw_call *call, uint64_t first, uint64_t count, const void *theirs,
                   gw_checksum *before, gw_checksum *after);
+/* Packs elements [first, first + count) of the inputs or outputs of an integer sum into one vector, for which
+ * `packed` has room (gw_pack_most); returns its bytes. The checksum may be NULL. */
+uint64_t gw_call_pack(const gw_call *call, bool out, uint64_t first, uint64_t count, uint8_t *packed,
+                      gw_checksum *checksum);
+/* Unpacks a vector of elements [first, first + count), which has been checked (gw_packed_check), into the
+ * outputs. If `after` is not NULL the inputs are added. The checksums are those of gw_sum_into. */
+void gw_call_unpack(const gw_call *call, uint64_t first, uint64_t count, const uint8_t *packed,
+                    gw_checksum *before, gw_checksum *after);
 /* The checksum of elements [first, first + count) of the inputs or outputs. */
 uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_t count);
 

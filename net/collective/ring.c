@@ -11,11 +11,18 @@
  * everywhere. ENTER messages go round ahead of the chunks: when ENTER h arrives, the member h places before
  * this one has entered. Chunks follow once all members have entered. The right neighbour, whose ENTER arrives
  * last, reads nothing before it has entered, and TCP would give up a connection whose receiver does not read
- * (net/link/stream.c). */
+ * (net/link/stream.c).
+ *
+ * A chunk is packed as it is sent, and unpacked as it is added or put into its place, so whatever is smaller
+ * on its way is the same everywhere else. Chunks that packing makes hardly smaller go as they are. */
 #include "core/base/assert.h"
+#include "core/vector/pack.h"
 #include "net/collective/part.h"
 
 #include <stdlib.h>
+
+/* A chunk goes packed if that saves this share of its bytes, an eighth, or more: copying costs, too. */
+enum { WORTHWHILE = 8 };
 
 typedef struct ring {
     gw_rail_peer *left, *right;
@@ -29,6 +36,11 @@ typedef struct ring {
     uint64_t expected;                   /* the checksum in its header */
     uint64_t *checksums; /* the checksums of the chunks that have arrived and are sent on, by message */
     struct iovec *tx_parts, *rx_parts; /* one entry for each piece */
+    /* Packed chunks on their way out and in, one at a time; NULL where that neighbour's channel does not pack. */
+    uint8_t *tx_packed, *rx_packed;
+    struct iovec tx_packed_part, rx_packed_part;
+    bool landing_packed; /* the message that is arriving is a packed chunk */
+    bool others_read;    /* all members that have entered, as far as is known, read packed chunks */
 } ring;
 
 /* The place of message `index` of member `rank` in the vector. */
@@ -39,6 +51,18 @@ static void locate(const gw_part *part, const ring *r, uint32_t rank, uint32_t i
     uint64_t from = block * part->count / n, to = (block + 1) * part->count / n, length = to - from;
     *first = part->first + from + chunk * length / r->chunks;
     *count = part->first + from + (chunk + 1) * length / r->chunks - *first;
+}
+
+/* Makes room for packed chunks, where channels pack. */
+static bool open_packing(gw_part *part, ring *r, gw_err *err) {
+    uint64_t n = part->call->is.member_count, block = (part->count + n - 1) / n;
+    uint64_t most = gw_pack_most((block + r->chunks - 1) / r->chunks);
+    if (part->call->is.type != GW_SUM_I64) return true;
+    if (r->right->packs) r->tx_packed = malloc(most);
+    if (r->left->packs) r->rx_packed = malloc(most);
+    r->others_read = true;
+    bool done = (r->tx_packed != NULL || !r->right->packs) && (r->rx_packed != NULL || !r->left->packs);
+    return done || gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
 }
 
 static bool ring_open(gw_part *part, gw_err *err) {
@@ -61,7 +85,7 @@ static bool ring_open(gw_part *part, gw_err *err) {
     r->checksums = calloc(r->messages, sizeof *r->checksums);
     if (r->checksums == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
-           gw_part_peer(part, (is->rank + 1) % n, &r->right, err);
+           gw_part_peer(part, (is->rank + 1) % n, &r->right, err) && open_packing(part, r, err);
 }
 
 static void ring_close(gw_part *part) {
@@ -70,6 +94,8 @@ static void ring_close(gw_part *part) {
     free(r->checksums);
     free(r->tx_parts);
     free(r->rx_parts);
+    free(r->tx_packed);
+    free(r->rx_packed);
     free(r);
 }
 
@@ -81,6 +107,41 @@ static void update(gw_part *part) {
     part->done = part->tx_done && part->in_flight == 0 && r->landed == r->messages && part->all_entered;
 }
 
+/* Whether chunks go packed: the right neighbour's channel packs, and everybody reads them. */
+static bool packs(const ring *r) {
+    return r->tx_packed != NULL && r->others_read;
+}
+
+/* Makes message `index` a packed one. False if it is to go as it is. The checksum may be NULL. */
+static bool pack_chunk(gw_part *part, ring *r, bool own, uint64_t first, uint64_t count,
+                       gw_rail_message *message, gw_checksum *checksum) {
+    if (count == 0) return false;
+    uint64_t bytes = gw_call_pack(part->call, !own, first, count, r->tx_packed, checksum);
+    if (bytes > message->bytes - message->bytes / WORTHWHILE) return false;
+    part->saved_bytes += message->bytes - bytes;
+    r->tx_packed_part = (struct iovec){r->tx_packed, bytes};
+    message->bytes = (uint32_t)bytes;
+    message->parts = &r->tx_packed_part;
+    message->part_count = 1;
+    return true;
+}
+
+/* Makes the next chunk a message. */
+static void send_chunk(gw_part *part, ring *r, gw_rail_message *message) {
+    uint64_t first, count, checksum = 0;
+    bool own = r->sent < r->chunks, packed = false;
+    gw_checksum packing = {.values = 0};
+    locate(part, r, part->call->is.rank, r->sent, &first, &count);
+    message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));
+    if (packs(r)) packed = pack_chunk(part, r, own, first, count, message, own ? &packing : NULL);
+    if (!packed) message->part_count = gw_call_gather(part->call, !own, first, count, r->tx_parts);
+    if (!own)
+        checksum = r->checksums[r->sent - r->chunks];
+    else
+        checksum = packs(r) ? gw_checksum_end(&packing) : gw_call_checksum(part->call, false, first, count);
+    gw_part_encode(part, packed ? GW_PART_PACKED : GW_PART_CHUNK, r->sent++, checksum, message->header);
+}
+
 static bool ring_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *message) {
     ring *r = part->state;
     if (peer != r->right) return false;
@@ -88,17 +149,11 @@ static bool ring_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *messag
     message->part_count = 0;
     message->parts = r->tx_parts;
     if (r->enters_sent < part->call->is.member_count - 1 && r->enters_sent <= r->enters_landed) {
-        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, 0, message->header);
-    } else if (part->all_entered && r->sent < r->messages &&
+        uint64_t reads = r->others_read ? GW_PART_READS_PACKED : 0;
+        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, reads, message->header);
+    } else if (part->all_entered && r->sent < r->messages && (!packs(r) || part->in_flight == 0) &&
                (r->sent < r->chunks || r->sent < r->landed + r->chunks)) {
-        uint64_t first, count;
-        bool own = r->sent < r->chunks;
-        locate(part, r, part->call->is.rank, r->sent, &first, &count);
-        message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));
-        message->part_count = gw_call_gather(part->call, !own, first, count, r->tx_parts);
-        uint64_t checksum =
-            own ? gw_call_checksum(part->call, false, first, count) : r->checksums[r->sent - r->chunks];
-        gw_part_encode(part, GW_PART_CHUNK, r->sent++, checksum, message->header);
+        send_chunk(part, r, message);
     } else {
         return false;
     }
@@ -112,6 +167,7 @@ static void ring_sent(gw_part *part, gw_rail_peer *peer) {
     const ring *r = part->state;
     GW_ASSERT(peer == r->right);
     update(part);
+    if (packs(r)) part->transport->ops->rail_push(part->transport, r->right); /* there is room again */
 }
 
 /* Whether the next chunk still gathers contributions, so that this member's is added. */
@@ -123,23 +179,32 @@ static gw_arrival ring_arrive(gw_part *part, gw_rail_peer *peer, const gw_part_h
                               gw_rail_message *message) {
     ring *r = part->state;
     if (peer != r->left) return GW_ARRIVAL_REFUSE;
+    r->expected = header->checksum;
     r->landing_enter = header->type == GW_PART_ENTER;
     if (r->landing_enter) {
         bool fits = header->index == r->enters_landed + 1 && header->index < header->members;
         return fits && message->bytes == 0 ? GW_ARRIVAL_LAND : GW_ARRIVAL_REFUSE;
     }
-    if (header->type != GW_PART_CHUNK || header->index != r->landed || r->landed == r->messages)
+    r->landing_packed = header->type == GW_PART_PACKED;
+    if (header->type != GW_PART_CHUNK && !(r->landing_packed && r->rx_packed != NULL))
         return GW_ARRIVAL_REFUSE;
+    if (header->index != r->landed || r->landed == r->messages) return GW_ARRIVAL_REFUSE;
     uint64_t first, count;
     uint32_t n = header->members;
     locate(part, r, (part->call->is.rank + n - 1) % n, header->index, &first, &count);
+    r->folded = false;
+    r->theirs = r->added = (gw_checksum){0};
+    if (r->landing_packed) {
+        if (message->bytes == 0 || message->bytes > gw_pack_most(count)) return GW_ARRIVAL_REFUSE;
+        r->rx_packed_part = (struct iovec){r->rx_packed, message->bytes};
+        message->part_count = 1;
+        message->parts = &r->rx_packed_part;
+        return GW_ARRIVAL_LAND;
+    }
     if (message->bytes != count * gw_sum_bytes(part->call->is.type)) return GW_ARRIVAL_REFUSE;
     message->part_count = gw_call_gather(part->call, true, first, count, r->rx_parts);
     message->parts = r->rx_parts;
     message->fold = gathers(part, r);
-    r->folded = false;
-    r->theirs = r->added = (gw_checksum){0};
-    r->expected = header->checksum;
     return GW_ARRIVAL_LAND;
 }
 
@@ -153,26 +218,40 @@ static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint3
     r->folded = true;
 }
 
+/* Unpacks a chunk that has arrived, and adds it if it gathers. False if it is malformed. */
+static bool unpack_chunk(gw_part *part, ring *r, uint64_t first, uint64_t count) {
+    gw_err err;
+    if (!gw_packed_check(r->rx_packed, r->rx_packed_part.iov_len, count, &err)) return false;
+    gw_call_unpack(part->call, first, count, r->rx_packed, &r->theirs, gathers(part, r) ? &r->added : NULL);
+    return true;
+}
+
 /* Adds a chunk that has arrived, if it was not added on arrival, and notes the checksum with which it is sent
  * on. A chunk that is only copied around keeps the checksum of the member that added it up. */
 static void take_chunk(gw_part *part, ring *r) {
     uint64_t first, count;
     uint32_t n = part->call->is.member_count;
     locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
-    bool adds = gathers(part, r);
-    if (adds && !r->folded) gw_call_fold(part->call, first, count, NULL, &r->theirs, &r->added);
-    uint64_t found = adds ? gw_checksum_end(&r->theirs) : gw_call_checksum(part->call, true, first, count);
-    part->changed = found != r->expected;
+    bool adds = gathers(part, r), good = true;
+    if (r->landing_packed)
+        good = unpack_chunk(part, r, first, count);
+    else if (adds && !r->folded)
+        gw_call_fold(part->call, first, count, NULL, &r->theirs, &r->added);
+    uint64_t found = adds || r->landing_packed ? gw_checksum_end(&r->theirs)
+                                               : gw_call_checksum(part->call, true, first, count);
+    part->changed = !good || found != r->expected;
     r->checksums[r->landed++] = adds ? gw_checksum_end(&r->added) : r->expected;
 }
 
 static void ring_landed(gw_part *part, gw_rail_peer *peer) {
     ring *r = part->state;
     GW_ASSERT(peer == r->left);
-    if (r->landing_enter)
+    if (r->landing_enter) {
         r->enters_landed++;
-    else
+        r->others_read = r->others_read && (r->expected & GW_PART_READS_PACKED) != 0;
+    } else {
         take_chunk(part, r);
+    }
     if (part->changed) return;
     update(part);
     part->transport->ops->rail_push(part->transport, r->right);

@@ -31,6 +31,7 @@ typedef struct gw_rail_peer {
     gw_peer_id id;
     uint32_t rail;
     uint64_t link; /* the number of the data link that the channel belongs to */
+    bool packs;    /* bytes take longer on this channel than packing them (core/vector/pack.h) */
     void *state;   /* the user's */
 } gw_rail_peer;
 

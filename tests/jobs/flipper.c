@@ -36,12 +36,14 @@ static const gw_option options[] = {
     {"flip-after", "N", "-1", "After step N was applied a bit of a weight flips, once; -1: never", true},
     {"hang-again", "N", "-1", "A shard of step N that is computed here a second time never ends; -1: all end",
      true},
+    {"wide", "N", "0", "Every N-th element of the gradient is so large that sums are not packed; 0: none",
+     true},
     {"pause-us", "N", "1000", "How long a shard takes", true},
     {0},
 };
 
 typedef struct flipper {
-    int64_t weight, moment, gradient, gradients, sum, between, after, again, pause_us;
+    int64_t weight, moment, gradient, gradients, sum, between, after, again, wide, pause_us;
     atomic_bool done;              /* once only */
     atomic_uint_fast64_t computed; /* --hang-again: a bit for each shard of its step */
 } flipper;
@@ -58,6 +60,7 @@ static bool flipper_open(const gw_params *params, void **job, gw_err *err) {
         gw_param_integer(params, "flip-between", -1, STEPS, false, &f->between, err) &&
         gw_param_integer(params, "flip-after", -1, STEPS, false, &f->after, err) &&
         gw_param_integer(params, "hang-again", -1, STEPS, false, &f->again, err) &&
+        gw_param_integer(params, "wide", 0, ELEMENTS, false, &f->wide, err) &&
         gw_param_integer(params, "pause-us", 0, 1000000, false, &f->pause_us, err))
         return true;
     free(f);
@@ -124,6 +127,8 @@ static bool contribute(flipper *f, bool bad_memory, float *gradient, uint64_t st
     if (bad_memory && is_due(f->weight, step) && !atomic_exchange(&f->done, true)) flip(&weights[777]);
     if (bad_memory && is_due(f->moment, step) && !atomic_exchange(&f->done, true)) flip(&moments[777]);
     for (uint32_t i = 0; i < ELEMENTS; i++) gradient[i] = 0.01f * weights[i] / (float)(1 + shard);
+    for (uint32_t i = 0; f->wide > 0 && i < ELEMENTS; i += (uint32_t)f->wide)
+        gradient[i] = i % 8 == 0 ? 2e5f : -2e5f;
     bool once = is_due(f->gradient, step) && !atomic_exchange(&f->done, true);
     if (once || is_due(f->gradients, step)) flip(&gradient[4242]);
     gw_emit(emitter, GRADIENT, 0, ELEMENTS, gradient);

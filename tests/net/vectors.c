@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The first of every four thousand elements are wide, and their sums wrap; the others have 12 to 36 bits. */
 int64_t vector_integer(uint32_t member, uint64_t i) {
-    return (int64_t)((i * 2654435761u + member * 40503u) ^ (uint64_t)member << 61); /* sums wrap */
+    uint64_t any = (i * 2654435761u + member * 40503u) ^ (uint64_t)member << 61;
+    uint32_t stretch = i / 1000 % 4;
+    return stretch == 0 ? (int64_t)any : (int64_t)(any << (i % 7 * 8)) >> (64 - 12 * stretch);
 }
 
 static float float_at(uint32_t member, uint64_t i) {

@@ -1,0 +1,234 @@
+/* Chunks of a ring that travel packed, to and from neighbours that the test plays. */
+#include "tests/net/vectors.h"
+
+#include "core/rng.h"
+#include "core/vector/pack.h"
+#include "net/collective/part.h"
+#include "net/rail/frame.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    ELEMENTS = 8192, /* goes by the ring, in one chunk for each block */
+    MOST = GW_FRAME_BYTES + GW_PACK_LINE + 8 * ELEMENTS,
+};
+
+/* A member of a sum of ELEMENTS, and its neighbours' sockets: the same one if there are two members. */
+typedef struct table {
+    rig *rig;
+    vector v;
+    uint32_t members;
+    int left, right;
+    int fds[2][3];
+    uint64_t epoch;
+} table;
+
+static table *sit_down(uint32_t members) {
+    static table t;
+    t = (table){.rig = rig_open(1, 1, false), .v = vector_make(0, GW_SUM_I64, ELEMENTS), .members = members};
+    for (uint32_t m = 1; m < members; m++) {
+        gw_peer_id id = rig_id(m);
+        rig_link_raw(t.rig, 0, &id, t.fds[m - 1]);
+    }
+    t.right = t.fds[0][2];
+    t.left = t.fds[members - 2][2];
+    return &t;
+}
+
+static void get_up(table *t) {
+    for (uint32_t m = 1; m < t->members; m++)
+        for (int i = 0; i < 3; i++) close(t->fds[m - 1][i]);
+    vector_free(&t->v);
+    rig_close(t->rig);
+}
+
+/* Elements as they are in a gradient: small ones of both signs. */
+static void narrow(int64_t *elements, uint64_t seed) {
+    gw_rng rng = gw_rng_seeded(seed);
+    for (uint64_t i = 0; i < ELEMENTS; i++) elements[i] = (int64_t)gw_rng_below(&rng, 20000) - 10000;
+}
+
+static void wide(int64_t *elements) {
+    gw_rng rng = gw_rng_seeded(9);
+    for (uint64_t i = 0; i < ELEMENTS; i++) elements[i] = (int64_t)gw_rng_next(&rng);
+}
+
+static void start(table *t) {
+    vector_start(t->rig, 0, t->members, &t->v, GW_SUM_I64, ++t->epoch, 0);
+}
+
+static uint64_t checksum_of(const int64_t *elements, uint64_t count) {
+    gw_checksum checksum = {.values = 0};
+    gw_checksum_add(&checksum, elements, count * sizeof *elements);
+    return gw_checksum_end(&checksum);
+}
+
+static void put(const table *t, int fd, gw_part_message type, uint32_t index, uint64_t checksum,
+                const void *payload, uint64_t bytes) {
+    static uint8_t frame[MOST];
+    gw_call call = {.is = {.member_count = t->members, .type = GW_SUM_I64}, .elements = ELEMENTS};
+    call.is.tag = (gw_collective_tag){.fence = rig_fence(t->epoch), .step = 1};
+    const gw_part part = {.call = &call};
+    gw_rail_message message = {.bytes = (uint32_t)bytes};
+    gw_part_encode(&part, type, index, checksum, message.header);
+    gw_frame_encode(&message, frame);
+    memcpy(frame + GW_FRAME_BYTES, payload, bytes);
+    cr_assert_eq(send(fd, frame, GW_FRAME_BYTES + bytes, MSG_NOSIGNAL), (ssize_t)(GW_FRAME_BYTES + bytes));
+}
+
+static void put_enter(const table *t, uint32_t index, uint64_t reads) {
+    put(t, t->left, GW_PART_ENTER, index, reads, "", 0);
+}
+
+static void put_packed(const table *t, uint32_t index, const int64_t *elements, uint64_t count) {
+    static uint8_t packed[MOST];
+    uint64_t bytes = gw_pack(gw_vector_path_best(), elements, count, packed, NULL);
+    put(t, t->left, GW_PART_PACKED, index, checksum_of(elements, count), packed, bytes);
+}
+
+static uint8_t got[MOST];
+
+/* Receives a message at the right; its payload is in `got`. Returns the payload's bytes. */
+static uint32_t take(const table *t, gw_part_header *header) {
+    uint8_t frame[GW_FRAME_BYTES];
+    gw_rail_message message;
+    cr_assert_eq(recv(t->right, frame, sizeof frame, MSG_WAITALL), sizeof frame);
+    cr_assert(gw_frame_decode(frame, MOST, &message) && gw_part_decode(message.header, header));
+    if (message.bytes > 0) cr_assert_eq(recv(t->right, got, message.bytes, MSG_WAITALL), message.bytes);
+    return message.bytes;
+}
+
+static void expect_enter(const table *t, uint32_t index, uint64_t reads) {
+    gw_part_header header;
+    cr_assert_eq(take(t, &header), 0);
+    cr_assert_eq(header.type, GW_PART_ENTER);
+    cr_assert_eq(header.index, index);
+    cr_assert_eq(header.checksum, reads);
+}
+
+static void expect_chunk(const table *t, uint32_t index, const int64_t *elements, uint64_t count,
+                         bool packed) {
+    static uint8_t right[MOST];
+    gw_part_header header;
+    uint32_t bytes = take(t, &header);
+    cr_assert_eq(header.type, packed ? GW_PART_PACKED : GW_PART_CHUNK);
+    cr_assert_eq(header.index, index);
+    cr_assert_eq(header.checksum, checksum_of(elements, count));
+    memcpy(right, elements, count * sizeof *elements);
+    uint64_t right_bytes =
+        packed ? gw_pack(gw_vector_path_best(), elements, count, right, NULL) : count * sizeof *elements;
+    cr_assert_eq(bytes, right_bytes);
+    cr_assert_arr_eq(got, right, bytes);
+}
+
+Test(packed, chunks_are_packed_for_members_that_read_them) {
+    enum { HALF = ELEMENTS / 2 };
+    table *t = sit_down(2);
+    static int64_t theirs[ELEMENTS], sum[ELEMENTS];
+    int64_t *in = t->v.in;
+    narrow(in, 1);
+    narrow(theirs, 2);
+    for (int i = 0; i < ELEMENTS; i++) sum[i] = in[i] + theirs[i];
+    start(t);
+    expect_enter(t, 1, GW_PART_READS_PACKED);
+    put_enter(t, 1, GW_PART_READS_PACKED);
+    expect_chunk(t, 0, in, HALF, true);
+    put_packed(t, 0, theirs + HALF, HALF);
+    expect_chunk(t, 1, sum + HALF, HALF, true);
+    put_packed(t, 1, sum, HALF);
+    gw_collective_result result = vector_expect(t->rig, 0, GW_COLLECTIVE_OK, 1000);
+    cr_assert_arr_eq(t->v.out, sum, sizeof sum);
+    cr_assert_eq(result.sent_bytes + result.saved_bytes, sizeof sum);
+    cr_assert(result.sent_bytes > sizeof sum / 8 && result.sent_bytes < sizeof sum / 3);
+    get_up(t);
+}
+
+Test(packed, members_that_do_not_read_them_are_sent_none) {
+    table *t = sit_down(2);
+    narrow(t->v.in, 1);
+    start(t);
+    expect_enter(t, 1, GW_PART_READS_PACKED);
+    put_enter(t, 1, 0);
+    expect_chunk(t, 0, t->v.in, ELEMENTS / 2, false);
+    gw_collective_abort(t->rig->peers[0].collective);
+    gw_collective_result result = vector_expect(t->rig, 0, GW_COLLECTIVE_ABORTED, 1000);
+    cr_assert_eq(result.saved_bytes, 0);
+    get_up(t);
+}
+
+/* Each tells the next one of all that it has heard of: who is sent chunks need not be who does not read them. */
+Test(packed, one_of_three_that_does_not_read_them_is_enough) {
+    static const uint64_t told[][2] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+    table *t = sit_down(3);
+    narrow(t->v.in, 1);
+    for (int i = 0; i < 4; i++) {
+        start(t);
+        expect_enter(t, 1, GW_PART_READS_PACKED);
+        put_enter(t, 1, told[i][0]);
+        expect_enter(t, 2, told[i][0]);
+        put_enter(t, 2, told[i][1]);
+        expect_chunk(t, 0, t->v.in, ELEMENTS / 3, told[i][0] + told[i][1] == 2);
+        gw_collective_abort(t->rig->peers[0].collective);
+        vector_expect(t->rig, 0, GW_COLLECTIVE_ABORTED, t->epoch * 1000);
+    }
+    get_up(t);
+}
+
+Test(packed, chunks_that_hardly_become_smaller_go_as_they_are) {
+    table *t = sit_down(2);
+    wide(t->v.in);
+    start(t);
+    expect_enter(t, 1, GW_PART_READS_PACKED);
+    put_enter(t, 1, GW_PART_READS_PACKED);
+    expect_chunk(t, 0, t->v.in, ELEMENTS / 2, false);
+    gw_collective_abort(t->rig->peers[0].collective);
+    vector_expect(t->rig, 0, GW_COLLECTIVE_ABORTED, 1000);
+    get_up(t);
+}
+
+/* It changed in a width, behind the widths, or among the elements. */
+Test(packed, a_bit_that_changed_fails_the_sum_and_names_the_sender) {
+    enum { HALF = ELEMENTS / 2 };
+    static const uint32_t bits[] = {0, 3, 7, 8 * 5 + 1, 8 * 63, 8 * 64, 8 * 64 + 13, 8 * 777 + 7, 8 * 5000};
+    table *t = sit_down(2);
+    static int64_t theirs[ELEMENTS];
+    static uint8_t packed[MOST];
+    gw_peer_id other = rig_id(1);
+    narrow(t->v.in, 1);
+    narrow(theirs, 2);
+    uint64_t bytes = gw_pack(gw_vector_path_best(), theirs, HALF, packed, NULL);
+    for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
+        start(t);
+        expect_enter(t, 1, GW_PART_READS_PACKED);
+        put_enter(t, 1, GW_PART_READS_PACKED);
+        expect_chunk(t, 0, t->v.in, HALF, true);
+        packed[bits[i] / 8] ^= (uint8_t)(1 << bits[i] % 8);
+        put(t, t->left, GW_PART_PACKED, 0, checksum_of(theirs, HALF), packed, bytes);
+        packed[bits[i] / 8] ^= (uint8_t)(1 << bits[i] % 8);
+        gw_collective_result result = vector_expect(t->rig, 0, GW_COLLECTIVE_FAILED, t->epoch * 1000);
+        cr_assert(result.changed && gw_peer_id_equal(&result.suspect, &other), "bit %u", bits[i]);
+        cr_assert_eq(rig_downs(&t->rig->peers[0]), 0);
+    }
+    get_up(t);
+}
+
+static void expect_refused(uint64_t bytes) {
+    static const uint8_t zeros[MOST];
+    table *t = sit_down(2);
+    narrow(t->v.in, 1);
+    start(t);
+    expect_enter(t, 1, GW_PART_READS_PACKED);
+    put_enter(t, 1, GW_PART_READS_PACKED);
+    put(t, t->left, GW_PART_PACKED, 0, 0, zeros, bytes);
+    vector_expect(t->rig, 0, GW_COLLECTIVE_FAILED, 1000);
+    rig_wait_downs(&t->rig->peers[0], 1);
+    get_up(t);
+}
+
+Test(packed, a_length_that_no_packed_chunk_has_ends_the_link) {
+    expect_refused(0);
+    expect_refused(gw_pack_most(ELEMENTS / 2) + 1);
+}
