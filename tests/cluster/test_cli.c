@@ -791,10 +791,14 @@ Test(cli, status_shows_gpus_and_how_sums_go) {
                               "!\n  sums go through host memory (the log says why)\n"),
                        "%s", o.out);
     strcpy(s.sums, "nccl");
+    s.counter[GW_COUNT_REDUCE_SENT] = 3000;
+    s.counter[GW_COUNT_REDUCE_SAVED] = 5000;
     o = status_of(&s);
+    cr_expect_not_null(strstr(o.out, "\n  sums are sent in 3.00 of 8 bytes an element\n"), "%s", o.out);
     cr_expect_not_null(strstr(o.out, "\n  sums go from GPU to GPU, by NCCL\n"), "%s", o.out);
     s.gpu_count = 0;
     s.sums[0] = '\0';
+    s.counter[GW_COUNT_REDUCE_SAVED] = 0;
     o = status_of(&s);
     cr_expect_null(strstr(o.out, "GPU"), "%s", o.out);
     cr_expect_null(strstr(o.out, "sums"), "%s", o.out);

@@ -54,7 +54,8 @@ static void expect_rising(const json_t *before, const json_t *after) {
 }
 
 static void check_job(const json_t *own) {
-    uint64_t steps = count(own, "steps"), sent = count(own, "reduce_sent_bytes");
+    uint64_t steps = count(own, "steps");
+    uint64_t sent = count(own, "reduce_sent_bytes") + count(own, "reduce_saved_bytes");
     /* The sum of a step, an eighth of the state, crosses once or twice, with what peers decide with. */
     cr_expect(sent >= STATE_BYTES / 8 * steps && sent < STATE_BYTES * steps, "%lu bytes in %lu steps", sent,
               steps);
@@ -187,6 +188,22 @@ Test(counters, waiting_for_peers_is_no_steps_time) {
     cr_expect_leq(json_number_value(json_object_get(step, "ms")) * 1e-3, since_view + 0.001);
     for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
     lab_close(l);
+}
+
+/* In shared memory bytes cost nothing; over TCP fewer are sent. */
+Test(counters, sums_are_packed_over_tcp_alone) {
+    for (int tcp = 0; tcp < 2; tcp++) {
+        lab *l = lab_open();
+        lab_peer *peers[2];
+        lab_flock(l, 2, tcp == 1 ? JOB " --transport tcp" : JOB " --transport shm", peers);
+        json_t *status = status_after(l, peers[0], STEPS, 0);
+        uint64_t sent = count(status, "reduce_sent_bytes"), saved = count(status, "reduce_saved_bytes");
+        cr_expect(tcp == 1 ? saved > sent / 8 : saved == 0, "%lu bytes sent, %lu saved", sent, saved);
+        json_decref(status);
+        if (tcp == 1) free(lab_wait_shown(l, peers[0], "", "\n  sums are sent in "));
+        for (int i = 0; i < 2; i++) lab_kill(l, peers[i]);
+        lab_close(l);
+    }
 }
 
 /* There may be 256 members, each with a row of integers in the sum: two send two. */

@@ -283,9 +283,11 @@ static void print_gpus(const json_t *gpus) {
     }
 }
 
-static void print_sums(const char *how) {
+static void print_sums(const char *how, const json_t *counters) {
+    double sent = real_of(counters, "reduce_sent_bytes"), saved = real_of(counters, "reduce_saved_bytes");
     if (strcmp(how, "nccl") == 0) puts("  sums go from GPU to GPU, by NCCL");
     if (strcmp(how, "host memory") == 0) puts("  sums go through host memory (the log says why)");
+    if (saved > 0) printf("  sums are sent in %.2f of 8 bytes an element\n", 8 * sent / (sent + saved));
 }
 
 static void print_checkpoints(const json_t *checkpoints) {
@@ -314,7 +316,7 @@ static void print_status(const json_t *status) {
     print_absences(status);
     print_checkpoints(json_object_get(status, "checkpoints"));
     print_gpus(json_object_get(status, "gpus"));
-    print_sums(text_of(status, "sums"));
+    print_sums(text_of(status, "sums"), json_object_get(status, "counters"));
     if (json_object_get(status, "encryption") != NULL)
         printf("  records to other peers are encrypted: %s\n", text_of(status, "encryption"));
 }

@@ -422,6 +422,7 @@ void gw_publish_mail(gw_publisher *p, gw_mail *mail, uint32_t members) {
     p->counter[GW_COUNT_REDUCE_NS] += mail->took_ns;
     p->counter[GW_COUNT_REDUCE_SENT] += mail->sent_bytes;
     p->counter[GW_COUNT_REDUCE_RECEIVED] += mail->received_bytes;
+    p->counter[GW_COUNT_REDUCE_SAVED] += mail->saved_bytes;
     if (mail->created_ms == 0) return;
     /* The age is by the clock of the peer that wrote the checkpoint, which may be ahead. */
     double age_s = (double)gw_wall_ns() * 1e-9 - (double)mail->created_ms * 1e-3;

@@ -38,6 +38,8 @@ static const gw_counter_info infos[GW_COUNTERS] = {
                             1e-9},
     [GW_COUNT_REDUCE_SENT] = {"reduce_sent_bytes", "Bytes of sums sent to other members.", 0},
     [GW_COUNT_REDUCE_RECEIVED] = {"reduce_received_bytes", "Bytes of sums received from other members.", 0},
+    [GW_COUNT_REDUCE_SAVED] = {"reduce_saved_bytes",
+                               "Bytes of sums that were not sent because sums were packed.", 0},
     [GW_COUNT_CONTROL_SENT] = {"control_sent_bytes", "Bytes of gossip packets and control messages sent.", 0},
     [GW_COUNT_CONTROL_RECEIVED] = {"control_received_bytes",
                                    "Bytes of gossip packets and control messages received.", 0},

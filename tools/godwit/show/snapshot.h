@@ -43,6 +43,7 @@ typedef enum gw_counter {
     GW_COUNT_REDUCE_NS,        /* time in reductions, including the wait for other members */
     GW_COUNT_REDUCE_SENT,      /* bytes of sums to other members, and from them */
     GW_COUNT_REDUCE_RECEIVED,
+    GW_COUNT_REDUCE_SAVED, /* how many more bytes of sums would have been sent if none had been packed */
     GW_COUNT_CONTROL_SENT, /* bytes of gossip packets and control messages */
     GW_COUNT_CONTROL_RECEIVED,
     GW_COUNT_FETCHED, /* bytes of states and checkpoints from other peers, and to them */

@@ -12,8 +12,9 @@ typedef struct gw_mailbox gw_mailbox;
 typedef struct gw_mail {
     struct gw_mail *next;
     gw_event event;
-    uint64_t ticket;                              /* CLAIM: the claim's ticket for gw_workers_grant */
-    uint64_t took_ns, sent_bytes, received_bytes; /* REDUCED: its duration and traffic */
+    uint64_t ticket; /* CLAIM: the claim's ticket for gw_workers_grant */
+    /* REDUCED: its duration and traffic, and how much more that would have been unpacked */
+    uint64_t took_ns, sent_bytes, received_bytes, saved_bytes;
     /* LOADED: when the checkpoint was created (checkpoint/manifest.h); 0 = not from a checkpoint */
     uint64_t created_ms;
     uint64_t chain; /* LOADED from a checkpoint: of its receipts (tools/godwit/receipt); 0: not known */

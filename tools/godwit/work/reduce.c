@@ -42,6 +42,7 @@ void gw_reduction_call_done(void *context, const gw_collective_result *result) {
     reduction->pending--;
     reduction->sent_bytes += result->sent_bytes;
     reduction->received_bytes += result->received_bytes;
+    reduction->saved_bytes += result->saved_bytes;
     if (result->status == GW_COLLECTIVE_ABORTED) reduction->aborted = true;
     if (result->status == GW_COLLECTIVE_FAILED && !reduction->failed) {
         reduction->failed = true;
@@ -368,6 +369,7 @@ static void run_reduce(void *context) {
     if (gw_trace_is_on()) gw_trace_add(GW_TRACE_REDUCE, r->began_ns, now_ns, r->members, r->step, r->attempt);
     mail->sent_bytes = reduction->sent_bytes;
     mail->received_bytes = reduction->received_bytes;
+    mail->saved_bytes = reduction->saved_bytes;
     if (mail->event.outcome == GW_DONE) {
         mail->event.reduced.coverage_ok = verdict.coverage_ok;
         mail->event.reduced.fingerprint_ok = verdict.fingerprint_ok;
@@ -429,7 +431,7 @@ void gw_reduction_begin(gw_reduction *reduction, const gw_view *view, uint64_t s
     reduction->failed = reduction->aborted = false;
     reduction->suspect = (gw_peer_id){0};
     reduction->bits_changed = false;
-    reduction->sent_bytes = reduction->received_bytes = 0;
+    reduction->sent_bytes = reduction->received_bytes = reduction->saved_bytes = 0;
     atomic_store(&reduction->stop, false);
     atomic_store(&reduction->underway, true);
     gw_helper_give(reduction->compute, run_reduce, r);

@@ -30,7 +30,7 @@ typedef struct gw_reduction {
     gw_err err;         /* why the first call failed */
     gw_peer_id suspect; /* the peer at which it failed; zeros = not known */
     bool bits_changed; /* the suspect's part came with other bits than it had (net/collective/collective.h) */
-    uint64_t sent_bytes, received_bytes;
+    uint64_t sent_bytes, received_bytes, saved_bytes;
 
     bool begun;               /* the loop's: there has been a reduction */
     uint64_t step;            /* the loop's: of the last reduction */
