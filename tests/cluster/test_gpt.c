@@ -768,7 +768,10 @@ static const char *need_transformers(void) {
     const char *python = getenv("GODWIT_TEST_PYTHON");
     if (python == NULL) python = "python3";
     int code;
-    output(&code, "%s -c 'import torch, transformers' 2>/dev/null", python);
+    output(
+        &code,
+        "%s -c 'from importlib.util import find_spec as f; assert f(\"torch\") and f(\"transformers\")' 2>&1",
+        python);
     if (code != 0)
         cr_skip_test("%s lacks torch and transformers; GODWIT_TEST_PYTHON may name one that has them",
                      python);

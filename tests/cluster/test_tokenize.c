@@ -383,7 +383,7 @@ static void write_hard_text(const char *name) {
 Test(tokenize, the_tokenizers_library_makes_the_same_tokens) {
     const char *python = getenv("GODWIT_TEST_PYTHON");
     if (python == NULL) python = "python3";
-    if (shell("%s -c 'import tokenizers'", python) != 0)
+    if (shell("%s -c 'from importlib.util import find_spec as f; assert f(\"tokenizers\")'", python) != 0)
         cr_skip_test("%s lacks tokenizers; GODWIT_TEST_PYTHON may name one that has it", python);
     cr_assert_eq(shell("%s " GODWIT_SOURCE "/tests/cluster/tokenizers_tokens.py sample $godwit", python), 0,
                  "%s", said);
@@ -393,7 +393,9 @@ Test(tokenize, the_tokenizers_library_makes_the_same_tokens) {
 Test(tokenize, transformers_makes_the_same_tokens) {
     const char *python = getenv("GODWIT_TEST_PYTHON"), *data = getenv("GODWIT_TEST_DATA");
     if (python == NULL) python = "python3";
-    if (shell("%s -c 'import transformers, tokenizers'", python) != 0)
+    if (shell("%s -c 'from importlib.util import find_spec as f; assert f(\"transformers\") and "
+              "f(\"tokenizers\")'",
+              python) != 0)
         cr_skip_test("%s lacks transformers; GODWIT_TEST_PYTHON may name one that has it", python);
     write_hard_text("hard");
     if (data != NULL)
@@ -402,10 +404,8 @@ Test(tokenize, transformers_makes_the_same_tokens) {
         cr_assert_eq(shell("cp hard prose"), 0);
 #define COMPARE "%s " GODWIT_SOURCE "/tests/cluster/transformers_tokens.py "
     cr_assert_eq(shell("cat hard prose >both; " COMPARE "train . both 16000", python), 0, "%s", said);
-    static const char *const texts[] = {"hard", "prose"};
-    for (int i = 0; i < 2; i++) {
-        cr_assert_eq(shell(TOKENIZE "%s && " COMPARE "compare . %s t.bin", texts[i], python, texts[i]), 0,
-                     "%s", said);
-        cr_expect_not_null(strstr(said, "tokens are the same"), "%s", said);
-    }
+    cr_assert_eq(shell(TOKENIZE "hard && mv t.bin hard.bin && " TOKENIZE "prose && mv t.bin prose.bin"), 0,
+                 "%s", said);
+    cr_assert_eq(shell(COMPARE "compare . hard hard.bin prose prose.bin", python), 0, "%s", said);
+    cr_expect_not_null(strstr(said, "prose: "), "%s", said);
 }

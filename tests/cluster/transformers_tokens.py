@@ -1,10 +1,10 @@
 """Compares tokens with those of Hugging Face's GPT2Tokenizer.
 
 usage: transformers_tokens.py train FOLDER TEXT SIZE
-       transformers_tokens.py compare FOLDER TEXT SHARD
+       transformers_tokens.py compare FOLDER (TEXT SHARD)...
 
-The first makes FOLDER's vocab.json and merges.txt of SIZE tokens from a text; the second says whether SHARD holds the
-tokens of TEXT behind one <|endoftext|>, and how many.
+The first makes FOLDER's vocab.json and merges.txt of SIZE tokens from a text; the second says whether each SHARD
+holds the tokens of its TEXT behind one <|endoftext|>, and how many.
 """
 import sys
 
@@ -19,19 +19,20 @@ def train(folder, text, size):
     tokenizer.save_model(folder)
 
 
-def compare(folder, text, shard):
+def compare(folder, *files):
     import numpy
     import transformers
 
     tokenizer = transformers.GPT2Tokenizer.from_pretrained(folder)
-    with open(text, encoding="utf-8", newline="") as file:
-        theirs = tokenizer.encode(END + file.read())
-    ours = numpy.fromfile(shard, dtype="<u2")[512:].tolist()
-    same = next((i for i, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
-    if ours != theirs:
-        sys.exit(f"{len(ours)} tokens, theirs are {len(theirs)}; the first {same} are the same: "
-                 f"{ours[same:same + 8]}, {theirs[same:same + 8]}")
-    print(f"{len(ours)} tokens are the same")
+    for text, shard in zip(files[::2], files[1::2]):
+        with open(text, encoding="utf-8", newline="") as file:
+            theirs = tokenizer.encode(END + file.read())
+        ours = numpy.fromfile(shard, dtype="<u2")[512:].tolist()
+        same = next((i for i, pair in enumerate(zip(ours, theirs)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
+        if ours != theirs:
+            sys.exit(f"{text}: {len(ours)} tokens, theirs are {len(theirs)}; the first {same} are the same: "
+                     f"{ours[same:same + 8]}, {theirs[same:same + 8]}")
+        print(f"{text}: {len(ours)} tokens are the same")
 
 
 {"train": train, "compare": compare}[sys.argv[1]](*sys.argv[2:])

@@ -50,7 +50,7 @@ Test(rdma_path, words) {
 /* New links and moved fences leave nothing behind at the device. */
 Test(rdma_path, links_and_fences_leave_nothing) {
     static const char *const kinds[] = {"qp", "cq", "mr", "cm_id"};
-    enum { KINDS = sizeof kinds / sizeof kinds[0], LINKS = 40 };
+    enum { KINDS = sizeof kinds / sizeof kinds[0], LINKS = 20 };
     uint32_t before[KINDS];
     rig *r = open_rig(2);
     share(r);

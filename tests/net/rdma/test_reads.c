@@ -53,7 +53,7 @@ static uint64_t pulled(const rig *r, uint32_t peer) {
 }
 
 Test(rdma_reads, large_ones_are_taken_by_the_device_and_small_ones_are_sent) {
-    const uint64_t bytes = 37 * MIB + 11;
+    const uint64_t bytes = 18 * MIB + 11; /* of two slices */
     uint8_t *data = sample(bytes), *copy = calloc(bytes, 1);
     rig *r = open_rig(2);
     offer(r, 1, data, bytes);
@@ -80,7 +80,7 @@ Test(rdma_reads, large_ones_are_taken_by_the_device_and_small_ones_are_sent) {
 }
 
 Test(rdma_reads, everybody_reads_from_everybody_at_once) {
-    enum { PEERS = 3, EACH = 6 };
+    enum { PEERS = 3, EACH = 2 };
     const uint64_t bytes = 5 * MIB;
     uint8_t *data = sample(bytes), *copies = calloc(PEERS * EACH, bytes);
     rig *r = open_rig(PEERS);
@@ -108,7 +108,7 @@ static void await_pulled(rig *r, uint32_t peer, uint64_t bytes) {
  * bytes. Keys are revoked before, between and in the middle of the device's READs. */
 Test(rdma_reads, a_region_withdrawn_while_it_is_read_is_denied) {
     enum { ROUNDS = 6 };
-    const uint64_t bytes = 24 * MIB;
+    const uint64_t bytes = 12 * MIB;
     uint8_t *data = malloc(bytes), *copy = malloc(bytes);
     rig *r = open_rig(2);
     uint32_t denied = 0;
@@ -117,13 +117,13 @@ Test(rdma_reads, a_region_withdrawn_while_it_is_read_is_denied) {
         offer(r, 1, data, bytes);
         gw_op read = read_of(1, 0, bytes, copy);
         gw_transport_post(r->peers[0].transport, &read);
-        await_pulled(r, 0, round * 3 * MIB);
+        await_pulled(r, 0, round * MIB);
         gw_transport_withdraw(r->peers[1].transport, DATA);
         memset(data, 6, bytes);
         gw_op_status status = rig_completion(&r->peers[0]).status;
         cr_assert(status == GW_OP_DENIED || status == GW_OP_OK, "%s", gw_op_status_name(status));
         denied += status == GW_OP_DENIED;
-        for (uint64_t i = 0; i < bytes && status == GW_OP_OK; i++) cr_assert_eq(copy[i], 5);
+        cr_assert(status != GW_OP_OK || (copy[0] == 5 && memcmp(copy, copy + 1, bytes - 1) == 0));
     }
     cr_assert_geq(denied, 3);
     cr_assert_eq(rig_downs(&r->peers[0]) + rig_downs(&r->peers[1]), 0, "the link does not mind");
@@ -133,10 +133,10 @@ Test(rdma_reads, a_region_withdrawn_while_it_is_read_is_denied) {
 }
 
 Test(rdma_reads, abandoned_fetches_give_back_what_was_lent) {
-    enum { AT_ONCE = 12 };
+    enum { AT_ONCE = 6 };
     uint8_t *copy = malloc(AT_ONCE * MIB);
     rig *r = open_rig(2);
-    for (uint32_t round = 0; round < 20; round++) {
+    for (uint32_t round = 0; round < 10; round++) {
         gw_op fetch;
         for (uint32_t i = 0; i < AT_ONCE; i++) {
             fetch = fetch_from(1, MIB, copy + i * MIB);
@@ -151,8 +151,8 @@ Test(rdma_reads, abandoned_fetches_give_back_what_was_lent) {
             cr_assert(status == GW_OP_OK || status == GW_OP_UNKNOWN || status == GW_OP_UNREACHABLE);
         }
         rig_wait_answers_back(&r->peers[1]);
-        for (uint64_t i = 0; i < AT_ONCE * MIB; i++)
-            if (copy[i] != 1) cr_assert_fail("byte written after the operation was abandoned");
+        cr_assert(copy[0] == 1 && memcmp(copy, copy + 1, AT_ONCE * MIB - 1) == 0,
+                  "a byte was written after the operation was abandoned");
     }
     gw_op fetch = fetch_from(1, MIB, copy);
     cr_assert_eq(rig_do(&r->peers[0], &fetch).status, GW_OP_OK);
@@ -171,8 +171,8 @@ static void expect_ended(rig_peer *p, uint32_t count) {
 
 /* The link is cut by either side, or the owner is gone. */
 Test(rdma_reads, a_link_cut_in_the_middle_ends_them_and_gives_back) {
-    enum { AT_ONCE = 6 };
-    const uint64_t bytes = 8 * MIB;
+    enum { AT_ONCE = 4 };
+    const uint64_t bytes = 5 * MIB;
     uint8_t *data = sample(bytes), *copy = malloc(bytes * AT_ONCE);
     rig *r = open_rig(2);
     offer(r, 1, data, bytes);
@@ -208,7 +208,7 @@ Test(rdma_reads, a_link_cut_in_the_middle_ends_them_and_gives_back) {
 Test(rdma_reads, leave_nothing) {
     static const char *const kinds[] = {"qp", "cq", "mr", "cm_id"};
     enum { KINDS = sizeof kinds / sizeof kinds[0], ROUNDS = 30 };
-    const uint64_t bytes = 12 * MIB;
+    const uint64_t bytes = 5 * MIB;
     uint8_t *data = sample(bytes), *copy = malloc(bytes);
     uint32_t before[KINDS];
     rig *r = open_rig(2);

@@ -2,11 +2,12 @@
 
 usage: exported.py types STORED HALF BRAIN
        exported.py train FOLDER SIZE
-       exported.py tokenizer FOLDER [SOURCE]
+       exported.py tokenizer (FOLDER SOURCE)...
 
 types: the three files hold the same tensors as they are stored, as F16 and as BF16; NumPy and PyTorch round the first to the
 same bits. train: writes a tokenizer of SIZE tokens to FOLDER, as tokenizer.json, vocab.json and merges.txt. tokenizer:
-AutoTokenizer loads FOLDER, and its tokens are those of the tokenizer.json in SOURCE, or bytes; GPT2LMHeadModel loads it, too.
+AutoTokenizer loads each FOLDER, and its tokens are those of the tokenizer.json in SOURCE, or bytes, if that is a hyphen;
+GPT2LMHeadModel loads it, too.
 """
 import pathlib
 import sys
@@ -56,19 +57,21 @@ def train(folder, size):
     print("both files are the same")
 
 
-def tokenizer(folder, source=None):
+def tokenizer(*words):
     import tokenizers
     import transformers
 
-    found = transformers.AutoTokenizer.from_pretrained(folder)
-    tokens = found.encode(TEXT)
-    theirs = tokenizers.Tokenizer.from_file(source + "/tokenizer.json").encode(TEXT).ids if source else list(TEXT.encode())
-    assert tokens == theirs, f"{tokens}\n{theirs}"
-    assert found.decode(tokens) == TEXT, repr(found.decode(tokens))
-    assert (found.eos_token == END) == (source is not None), found.eos_token
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    assert model.config.eos_token_id == (found.eos_token_id if source else None)
-    print(f"{len(tokens)} tokens are the same")
+    for folder, source in zip(words[::2], words[1::2]):
+        found = transformers.AutoTokenizer.from_pretrained(folder)
+        tokens = found.encode(TEXT)
+        is_bytes = source == "-"
+        theirs = list(TEXT.encode()) if is_bytes else tokenizers.Tokenizer.from_file(source + "/tokenizer.json").encode(TEXT).ids
+        assert tokens == theirs, f"{folder}: {tokens}\n{theirs}"
+        assert found.decode(tokens) == TEXT, repr(found.decode(tokens))
+        assert (found.eos_token == END) != is_bytes, found.eos_token
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        assert model.config.eos_token_id == (None if is_bytes else found.eos_token_id)
+    print(f"the tokens of {len(words) // 2} folders are the same")
 
 
 {"types": types, "train": train, "tokenizer": tokenizer}[sys.argv[1]](*sys.argv[2:])

@@ -635,11 +635,9 @@ Test(export, transformers_loads_the_tokenizer_and_the_model) {
     static const char modules[] = "torch transformers tokenizers";
     save_gpt();
     cr_assert_eq(export("--to bytes/ --tokenizer bytes"), 0, "%s", said);
-    run_python(modules, "tokenizer bytes");
     run_python(modules, "train bpe 299");
     cr_assert_eq(export("--to new/ --tokenizer bpe --dtype bf16"), 0, "%s", said);
-    run_python(modules, "tokenizer new bpe");
     cr_assert_eq(rename(scratch_path("bpe/tokenizer.json"), scratch_path("tokenizer.json")), 0);
     cr_assert_eq(export("--to old/ --tokenizer bpe"), 0, "%s", said);
-    run_python(modules, "tokenizer old .");
+    run_python(modules, "tokenizer bytes - new . old .");
 }
