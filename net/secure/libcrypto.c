@@ -49,7 +49,8 @@ static const gw_library_function functions[] = {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct {
     evp_api api;
-    void *cipher; /* NULL: libcrypto cannot be used */
+    void *library, *cipher; /* kept, like the file itself, also where they will not do */
+    bool usable;
     size_t from;
     gw_libcrypto_times times;
     char path[GW_LIBRARY_PATH], version[GW_LIBCRYPTO_VERSION];
@@ -200,19 +201,17 @@ static bool open_library(gw_err *err) {
     if (!gw_library_open(&wanted, &found.api, found.path, err)) return false;
     /* A context of its own: settings of this machine's OpenSSL do not change what is used here, and what a
      * job or libcurl does with the same library is left alone. */
-    void *library = found.api.init(INIT_NO_ATEXIT, NULL) == 1 ? found.api.library_new() : NULL;
-    if (library != NULL) found.cipher = found.api.cipher_fetch(library, "AES-256-GCM", "provider=default");
+    found.library = found.api.init(INIT_NO_ATEXIT, NULL) == 1 ? found.api.library_new() : NULL;
+    if (found.library != NULL)
+        found.cipher = found.api.cipher_fetch(found.library, "AES-256-GCM", "provider=default");
     if (found.cipher == NULL) return gw_fail(err, GW_E_UNSUPPORTED, "%s: it has no AES-256-GCM", found.path);
     snprintf(found.version, sizeof found.version, "%s", found.api.version(VERSION_STRING));
     return judge(err) || gw_fail_in(err, "%s", found.path);
 }
 
 static void open_once(void) {
-    found.from = SIZE_MAX;
-    if (!open_library(&found.trouble))
-        found.cipher = NULL;
-    else
-        found.from = gw_libcrypto_choose(&found.times);
+    found.usable = open_library(&found.trouble);
+    found.from = found.usable ? gw_libcrypto_choose(&found.times) : SIZE_MAX;
 }
 
 /* What others ask. */
@@ -224,7 +223,7 @@ size_t gw_libcrypto_from(void) {
 
 bool gw_libcrypto_usable(void) {
     pthread_once(&once, open_once);
-    return found.cipher != NULL;
+    return found.usable;
 }
 
 gw_libcrypto_key *gw_libcrypto_key_make(const uint8_t key[32]) {

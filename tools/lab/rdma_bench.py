@@ -101,7 +101,7 @@ def all_reduce(machine, binary, rounds):
     both_ways, took_ms = alternately(
         rounds,
         lambda: write_bandwidth(machine, 1 << 20, 32, "-b"),
-        lambda: ours(machine, binary, words, rf"^\s*{REDUCED_BYTES}\s+([\d.]+)"),
+        lambda: ours(machine, binary, words, rf"^\s*{REDUCED_BYTES // 8}\s+([\d.]+)"),
     )
     reached = 2 * REDUCED_BYTES / (1 << 20) / (took_ms / 1000)
     compare("16 MiB all-reduce (ib_write_bw -b)", "MB/s", reached, both_ways, least=0.6)
