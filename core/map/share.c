@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/map/deaths.h"
 #include "core/map/ranges.h"
+#include "core/map/supply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -92,9 +93,10 @@ struct gw_map_share {
     /* leading */
     bool leads, settled; /* settled: it knows what all hold, or has waited long enough */
     uint64_t own_reign, leads_since_ns;
-    uint16_t *holder;        /* of each task */
-    uint32_t frontier, held; /* tasks from the frontier on were never looked at; tasks with a holder */
-    uint32_t *again, again_count, again_room;
+    uint16_t *holder; /* of each task */
+    uint32_t held;    /* tasks with a holder */
+    bool follows;     /* upon another leader, which has dealt before */
+    gw_map_supply supply;
     uint32_t *suspects, suspect_count,
         suspect_room; /* tasks that are to be run alone, when all others are dealt */
     uint32_t *doomed, doomed_count,
@@ -446,9 +448,7 @@ static void let_go(gw_map_share *s, uint32_t task) {
 /* A task that nobody holds any more, and that is to be dealt again unless it has a row. */
 static void deal_again(gw_map_share *s, uint32_t task) {
     let_go(s, task);
-    if (task >= s->frontier || has_row(s, task)) return;
-    s->again = grow(s->again, &s->again_room, s->again_count + 1, sizeof *s->again, UINT32_MAX / 2);
-    s->again[s->again_count++] = task;
+    if (!has_row(s, task)) gw_map_supply_again(&s->supply, task);
 }
 
 static void forget_deals(peer *p, uint64_t confirmed) {
@@ -460,11 +460,18 @@ static void forget_deals(peer *p, uint64_t confirmed) {
     if (confirmed != UINT64_MAX && confirmed > p->confirmed) p->confirmed = confirmed;
 }
 
-/* Forgets what a peer holds: it is dead, or leads another life. */
-static void release_all(gw_map_share *s, uint32_t place) {
+/* Forgets what a peer holds: it has vanished, or, `for_good`, leads another life. */
+static void release_all(gw_map_share *s, uint32_t place, bool for_good, uint64_t now_ns) {
     peer *p = &s->peers[place];
-    for (uint32_t task = 0; task < s->tasks && p->holds > 0; task++)
-        if (s->holder[task] == place + 1) deal_again(s, task);
+    for (uint32_t task = 0; task < s->tasks && p->holds > 0; task++) {
+        if (s->holder[task] != place + 1) continue;
+        if (for_good) {
+            deal_again(s, task);
+        } else {
+            let_go(s, task);
+            gw_map_supply_late(&s->supply, task, now_ns);
+        }
+    }
     forget_deals(p, UINT64_MAX);
     p->next_deal = p->confirmed = 0;
     p->told = false;
@@ -477,16 +484,17 @@ static void stop_leading(gw_map_share *s) {
         forget_deals(&s->peers[i], UINT64_MAX);
         s->peers[i].holds = 0;
     }
-    s->held = s->again_count = s->suspect_count = s->doomed_count = 0;
+    s->held = s->suspect_count = s->doomed_count = 0;
+    gw_map_supply_begin(&s->supply);
 }
 
-static void begin_to_lead(gw_map_share *s, uint64_t now_ns) {
+static void begin_to_lead(gw_map_share *s, bool follows, uint64_t now_ns) {
     stop_leading(s);
+    s->follows = follows;
     s->leads = true;
     s->settled = false;
     s->leads_since_ns = now_ns;
     s->own_reign++;
-    s->frontier = 0;
     memset(s->holder, 0, s->tasks * sizeof *s->holder);
     for (uint32_t i = 0; i < s->peer_count; i++) {
         peer *p = &s->peers[i];
@@ -501,12 +509,13 @@ static void look_at_leader(gw_map_share *s, uint64_t now_ns) {
     uint32_t lowest = 0;
     for (uint32_t i = 1; i < s->peer_count; i++)
         if (s->peers[i].live && gw_peer_id_compare(&s->peers[i].id, &s->peers[lowest].id) < 0) lowest = i;
+    bool follows = s->leader != UINT32_MAX && s->leader != lowest;
     if (lowest != s->leader) {
         s->leader = lowest;
         s->reign_known = false;
         s->taken = 0;
     }
-    if (lowest == 0 && !s->leads) begin_to_lead(s, now_ns);
+    if (lowest == 0 && !s->leads) begin_to_lead(s, follows, now_ns);
     if (lowest != 0 && s->leads) stop_leading(s);
 }
 
@@ -537,15 +546,9 @@ static bool put_aside(gw_map_share *s, uint32_t task) {
 }
 
 /* Takes a task that nobody holds and that has no row. */
-static bool take_free(gw_map_share *s, uint32_t *task) {
-    while (s->again_count > 0) {
-        *task = s->again[--s->again_count];
+static bool take_free(gw_map_share *s, uint32_t *task, uint64_t now_ns) {
+    while (gw_map_supply_next(&s->supply, task, now_ns))
         if (is_free(s, *task) && !put_aside(s, *task)) return true;
-    }
-    while (s->frontier < s->tasks) {
-        *task = s->frontier++;
-        if (is_free(s, *task) && !put_aside(s, *task)) return true;
-    }
     return false;
 }
 
@@ -563,7 +566,7 @@ static void deal_to(gw_map_share *s, uint32_t place, uint32_t most, uint64_t slo
     uint32_t count = p->wants < part ? p->wants : (uint32_t)part;
     if (count > most) count = most;
     deal d = {.number = p->next_deal + 1};
-    while (d.count < count && take_free(s, &task)) {
+    while (d.count < count && take_free(s, &task, now_ns)) {
         d.tasks = grow(d.tasks, &room, d.count + 1, sizeof *d.tasks, GW_MAP_RANGES);
         d.tasks[d.count++] = task;
         hold(s, task, place);
@@ -651,6 +654,15 @@ static bool settle(gw_map_share *s, uint64_t now_ns) {
     return all || now_ns >= s->leads_since_ns + GW_MAP_SHARE_PATIENCE_NS;
 }
 
+/* Begins to deal, as it is known who holds what, behind what the leader before has dealt. */
+static void begin_to_deal(gw_map_share *s, uint64_t now_ns) {
+    uint32_t end = gw_map_table_tasks(s->table);
+    s->settled = true;
+    for (uint32_t task = end; task < s->tasks && s->follows; task++)
+        if (s->holder[task] != NOBODY) end = task + 1;
+    if (s->follows) gw_map_supply_follow(&s->supply, end, now_ns);
+}
+
 /* Whether tasks were taken from a peer a moment ago: it has enough. */
 static bool was_stolen_from(const peer *p, uint64_t now_ns) {
     return p->stolen_ns != 0 && now_ns < p->stolen_ns + GW_MAP_SHARE_REPEAT_NS;
@@ -659,7 +671,8 @@ static bool was_stolen_from(const peer *p, uint64_t now_ns) {
 static void lead(gw_map_share *s, uint64_t now_ns) {
     uint64_t slots = 0;
     if (!s->leads) return;
-    s->settled = settle(s, now_ns) || s->settled;
+    bool known = settle(s, now_ns);
+    if (known && !s->settled) begin_to_deal(s, now_ns);
     if (!s->settled) return;
     for (uint32_t i = 0; i < s->peer_count; i++)
         if (s->peers[i].live && s->peers[i].known) slots += s->peers[i].slots;
@@ -700,7 +713,7 @@ static bool hear_status(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t n
         running > s->tasks || waiting > s->tasks || ended > s->tasks)
         return false;
     if (p->known && p->life != life) {
-        release_all(s, from);
+        release_all(s, from, true, now_ns);
         for (uint32_t i = 0; i < p->durable_room; i++) p->durable[i] = 0;
     } else if (p->known && number <= p->number) {
         return true; /* it was overtaken */
@@ -963,7 +976,7 @@ gw_map_share *gw_map_share_open(const gw_map_share_config *config, uint64_t now_
     GW_ASSERT_MEMORY(s != NULL);
     GW_ASSERT(config->tasks <= GW_MAP_TASKS_MOST);
     s->sink = config->sink;
-    s->tasks = s->deaths.tasks = config->tasks;
+    s->tasks = s->deaths.tasks = s->supply.tasks = config->tasks;
     s->slots = config->slots;
     GW_ASSERT(config->slots <= GW_MAP_SHARE_SLOTS);
     s->last_letter = &s->letters;
@@ -1006,7 +1019,7 @@ void gw_map_share_close(gw_map_share *s) {
     free(s->ended);
     free(s->here);
     free(s->holder);
-    free(s->again);
+    gw_map_supply_free(&s->supply);
     free(s->suspects);
     free(s->doomed);
     gw_map_deaths_free(&s->deaths);
@@ -1029,7 +1042,7 @@ void gw_map_share_set_peers(gw_map_share *s, const gw_peer_id *peers, uint32_t c
         for (uint32_t k = 0; k < count && !live; k++) live = gw_peer_id_equal(&s->peers[i].id, &peers[k]);
         if (s->peers[i].live && !live) {
             s->peers[i].live = s->peers[i].known = s->peers[i].complete = false;
-            release_all(s, i);
+            release_all(s, i, false, now_ns);
         } else if (!s->peers[i].live && live) {
             s->peers[i].live = true;
             s->flush_ns = now_ns;

@@ -11,7 +11,8 @@
  *              sent to all at once; what got lost is asked for by number, from the origin or, when that is gone, from
  *              anybody who has it
  *   commit     A row is committed when GW_MAP_SHARE_DISKS of the live peers, or all of them, have it on their disks
- *   death      What a dead peer held and did not finish is dealt again. Nobody waits for anybody. Where a peer's child was
+ *   death      What a peer held that has vanished, and did not finish, is dealt again when nothing else is left, or after
+ *              GW_MAP_SUPPLY_LATE_NS (supply.h), as it may be cut off for a moment. Nobody waits for anybody. Where a peer's child was
  *              killed, the tasks that it ran are dealt when all others are, each to a peer that has nothing else; and one
  *              during which two were killed has failed (deaths.h)
  *

@@ -52,7 +52,7 @@ class Run:
         self.began = time.monotonic()
         self.kinds = [kind for kind in queue_faults.KINDS
                       if (not kind.needs_network or flock[0].home is not HERE)
-                      and (not options.kinds or kind.name() in options.kinds)]
+                      and (kind.name() in options.kinds if options.kinds else not kind.must_be_named)]
 
     # --- what faults and jobs ask ---
 
@@ -231,14 +231,14 @@ class Run:
         others = (queue_jobs.Steps, queue_jobs.Cancelled, queue_jobs.Map)
         commands = [job for job in self.jobs if not isinstance(job, others)]
         maps = [job for job in self.jobs if isinstance(job, queue_jobs.Map)]
-        tasks = sum(len(job.lives()) - job.TASKS for job in maps)
+        tasks = sum(len(job.lives()) - self.options.tasks for job in maps)
         rounds = {queue_jobs.Failing: 2, queue_jobs.Mended: 2}
         more = sum(len(job.lives()) - rounds.get(type(job), 1) for job in commands)
         print("jobs:   " + ", ".join(f"{count} {name}" for name, count in sorted(kinds.items())))
         print("faults: " + ", ".join(f"{count} {name}" for name, count in sorted(self.counts.items())))
         print(f"{more} times more than in a quiet run {len(commands)} commands have had their effect")
         if maps:
-            print(f"{tasks} of {len(maps) * queue_jobs.Map.TASKS} tasks of maps have run once more")
+            print(f"{tasks} of {len(maps) * self.options.tasks} tasks of maps have run once more")
         for text in wrong:
             print(f"WRONG: {text}")
         print(f"chaos: {'FAILED' if wrong else 'passed'} (--queue --seed {self.options.seed})", flush=True)
@@ -257,6 +257,7 @@ def options_of():
                         + ",".join(kind.name() for kind in queue_faults.KINDS))
     parser.add_argument("--job-kinds", type=lambda text: text.split(","), help="only these jobs: "
                         + ",".join(kind.kind() for kind in queue_jobs.KINDS))
+    parser.add_argument("--tasks", type=int, default=200, help="so many tasks has a map (200)")
     parser.add_argument("--here", action="store_true", help="all members on loopback, which cannot be cut")
     parser.add_argument("--logs", metavar="FOLDER", help="keep what members write")
     options = parser.parse_args()

@@ -9,6 +9,7 @@ At least one member is left alone at any time, so that there is one to ask.
 import os
 import shutil
 import signal
+import time
 
 from members import send
 
@@ -17,6 +18,7 @@ class Fault:
     least_s, most_s = 0.2, 3.0
     weight = 1.0
     needs_network = False
+    must_be_named = False  # by --kinds
 
     def __init__(self, run):
         self.run, self.rng, self.member = run, run.rng, None
@@ -68,6 +70,29 @@ class Power(Fault):
         children = len(self.member.keepers())
         self.member.lose_power()
         return f"{self.member.name} loses power, with {children} children"
+
+    def end(self):
+        self.start_again()
+
+
+class Lost(Fault):
+    """A node and its disk, and a new one takes its place. Maps outlive that; what other jobs have written is lost."""
+
+    most_s = 6.0
+    must_be_named = True
+    REST_S = 20  # in which what is left comes to two disks again
+
+    def begin(self):
+        last = getattr(self.run, "lost_at", -self.REST_S)
+        if self.run.lasting or time.monotonic() < last + self.REST_S or not self.victim():
+            return None
+        fronts = [job.front for job in self.run.jobs if getattr(job, "member", None) is self.member]
+        if any(front.poll() is None for front in fronts):
+            return None  # it asks this member, which would not know the job
+        self.run.lost_at = time.monotonic()
+        self.member.lose_power()
+        shutil.rmtree(self.member.directory)
+        return f"{self.member.name} and its disk are lost"
 
     def end(self):
         self.start_again()
@@ -268,4 +293,4 @@ class Records(Fault):
         self.start_again()
 
 
-KINDS = [Kill, Power, Keeper, Child, Stop, Freeze, Cut, Split, Blackout, Upgrade, Down, Drain, Records]
+KINDS = [Kill, Power, Lost, Keeper, Child, Stop, Freeze, Cut, Split, Blackout, Upgrade, Down, Drain, Records]

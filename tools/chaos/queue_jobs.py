@@ -180,11 +180,11 @@ class Held(Job):
 class Map(Job):
     """A command for each of many inputs, with `godwit map` in front."""
 
-    TASKS = 200
     front = None
 
     def submit(self, member):
-        inputs = [str(number) for number in range(self.TASKS)]
+        self.member = member
+        inputs = [str(number) for number in range(self.run.options.tasks)]
         with open(self.effects + ".out", "wb") as out, open(self.effects + ".err", "wb") as err:
             words = ["--name", self.name, "-k", "sleep 0.05; echo {} >> " + self.effects + "; echo out {}", ":::", *inputs]
             self.front = member.launch("map", "--flock", member.directory, *words, stdout=out, stderr=err)
@@ -211,9 +211,9 @@ class Map(Job):
             return "its front does not end"
         with open(self.effects + ".out") as out, open(self.effects + ".err") as err:
             said, errors = out.read(), err.read()
-        if code != 0 or said != "".join(f"out {number}\n" for number in range(self.TASKS)):
+        if code != 0 or said != "".join(f"out {number}\n" for number in range(self.run.options.tasks)):
             return f"its front ended with {code} and {len(said.splitlines())} lines: {errors[-300:]}"
-        missing = {str(number) for number in range(self.TASKS)} - set(self.lives())
+        missing = {str(number) for number in range(self.run.options.tasks)} - set(self.lives())
         return f"{len(missing)} tasks have no effect" if missing else None
 
 

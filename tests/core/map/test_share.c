@@ -235,3 +235,22 @@ Test(share, a_task_that_kills_two_processes_has_failed_and_others_have_not) {
             crew_close(c);
         }
 }
+
+Test(share, halves_that_do_not_hear_each_other_for_a_while_run_other_tasks) {
+    for (uint32_t alone = 0; alone < 4; alone += 3) { /* who leads, and the last one */
+        crew *c = crew_open(4, 4, 20000, 9);
+        crew_run_for(c, 2, false);
+        for (uint32_t i = 0; i < 4; i++)
+            if (i != alone) crew_cut(c, alone, i, true);
+        crew_run_for(c, 4, false);
+        for (uint32_t i = 0; i < 4; i++)
+            if (i != alone) crew_cut(c, alone, i, false);
+        crew_run_for(c, 60, true);
+        cr_assert(crew_is_complete(c));
+        check_tables(c);
+        cr_assert_lt(
+            c->starts - 20000, 200, "%u: %llu tasks more than once", alone,
+            (unsigned long long)(c->starts - 20000)); /* the one alone has run some 1,600 meanwhile */
+        crew_close(c);
+    }
+}
