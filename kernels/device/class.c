@@ -226,13 +226,17 @@ bool gw_cpu_class_apply(const char *name, char **argv, gw_err *err) {
     return true;
 }
 
+const char *gw_processor_instructions(void) {
+    for (size_t i = CLASSES; i-- > 0;)
+        if (classes[i].runs()) return classes[i].instructions;
+    return "";
+}
+
 const char *gw_cpu_class_instructions(void) {
     const char *named = getenv(core_variable);
     for (size_t i = 0; named != NULL && i < CLASSES; i++)
         if (strcasecmp(classes[i].name, named) == 0) return classes[i].instructions;
-    for (size_t i = CLASSES; i-- > 0;)
-        if (classes[i].runs()) return classes[i].instructions;
-    return "";
+    return gw_processor_instructions();
 }
 
 /* Writes the first 8 bytes of the GNU build id among a program's notes, in hexadecimal. */

@@ -28,6 +28,8 @@ const char *gw_cpu_class_for(const char *found, bool avx2, bool avx512);
  * program that runs without a peer finds the same (tools/python/godwit/pin.py). Behind gw_cpu_class_apply, any
  * thread. */
 const char *gw_cpu_class_instructions(void);
+/* The same of all that this processor has, whatever was named. Any thread. */
+const char *gw_processor_instructions(void);
 
 /* Writes the build id of this program in hexadecimal; "unknown" where it was linked without one. */
 enum { GW_BUILD_ID_TEXT = 17 };

@@ -156,7 +156,7 @@ class Import(peers.Case):
     def test_alone_and_in_a_worker_the_same_is_pinned_as_every_kind_of_processor(self):
         """No library may take another way alone than in a worker, whichever family OpenBLAS takes the processor for."""
         code = (
-            "import os\nimport godwit\nbegin = ('OMP_', 'MKL_', 'OPENBLAS_', 'NUMEXPR_', 'ATEN_', 'ONEDNN_', 'DNNL_', 'CUBLAS_')\n"
+            "import os\nimport godwit\nbegin = ('OMP_', 'MKL_', 'OPENBLAS_', 'NUMEXPR_', 'ATEN_', 'ONEDNN_', 'DNNL_', 'CUBLAS_', 'NPY_')\n"
             "print('pinned:', sorted(f'{k}={v}' for k, v in os.environ.items() if k.startswith(begin)), flush=True)\n"
         )
         script, compared = self.write("pinned.py", code), []
@@ -181,6 +181,20 @@ class Import(peers.Case):
         if platform.machine() == "x86_64":
             self.assertIn("MKL_CBWR=", alone)
             self.assertIn("nehalem", compared)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "these families are those of x86")
+    @unittest.skipIf(peers.lacks("numpy"), "this Python has no numpy")
+    def test_numpy_computes_with_the_instructions_of_the_kind_alone(self):
+        code = (
+            "import godwit, numpy\numath = getattr(numpy, '_core', None) or numpy.core\nhas = umath._multiarray_umath\n"
+            "print([name for name in has.__cpu_dispatch__ if has.__cpu_features__[name]])"
+        )
+        wide = {"XOP", "FMA4", "FMA3", "AVX2", "X86_V3", "X86_V4"}
+        for name, beyond in (("nehalem", {"AVX", *wide}), ("sandybridge", wide), ("haswell", {"X86_V4"})):
+            done = self.run_python(code, GODWIT_ARGS=f"--cpu-class {name}", NPY_ENABLE_CPU_FEATURES="AVX2")
+            found = set(re.findall(r"'(\w+)'", done.stdout))
+            self.assertEqual(done.stderr, "")
+            self.assertEqual({one for one in found if one in beyond or one.startswith("AVX512")}, set(), name)
 
     @unittest.skipUnless(platform.machine() == "x86_64", "these families are those of x86")
     def test_a_peer_that_computes_with_other_instructions_is_refused(self):

@@ -58,7 +58,7 @@ typedef struct program_command {
         *origin; /* where the choice of Python comes from, for people; NULL: the program is no script */
     char **argv, **environment;
     char *text; /* which argv points into */
-    char settings[16][64];
+    char settings[17][200];
 } program_command;
 
 /* `args` is the value of --args; `python` and `args` may be NULL. `file` and `python` outlive the object. */

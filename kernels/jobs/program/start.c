@@ -27,6 +27,8 @@ static bool is_taken(const char *entry) {
                                            "PYTHONUNBUFFERED=",
                                            "OPENBLAS_NUM_THREADS=",
                                            "NUMEXPR_",
+                                           "NPY_DISABLE_CPU_FEATURES=",
+                                           "NPY_ENABLE_CPU_FEATURES=",
                                            "ATEN_CPU_CAPABILITY=",
                                            "ONEDNN_MAX_CPU_ISA=",
                                            "DNNL_MAX_CPU_ISA=",
@@ -43,12 +45,18 @@ static bool is_taken(const char *entry) {
 typedef struct kind {
     const char *instructions; /* as gw_cpu_class_instructions returns them */
     const char *aten, *onednn, *mkl, *order;
+    const char
+        *beyond; /* the instructions that the kind lacks, by the names of NumPy and of its earlier releases */
 } kind;
 
-static const kind kinds[] = {{"SkylakeX", "avx512", "AVX512_CORE", "AVX512", "AVX512,STRICT"},
-                             {"Haswell", "avx2", "AVX2", "AVX2", "AVX2,STRICT"},
-                             {"Sandybridge", "default", "AVX", "AVX", "AVX"},
-                             {"Nehalem", "default", "SSE41", "SSE4_2", "SSE4_2"}};
+#define BEYOND_AVX2                                                                                          \
+    "AVX512F AVX512CD AVX512_KNL AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
+#define BEYOND_AVX "F16C XOP FMA4 FMA3 AVX2 X86_V3 " BEYOND_AVX2
+
+static const kind kinds[] = {{"SkylakeX", "avx512", "AVX512_CORE", "AVX512", "AVX512,STRICT", ""},
+                             {"Haswell", "avx2", "AVX2", "AVX2", "AVX2,STRICT", BEYOND_AVX2},
+                             {"Sandybridge", "default", "AVX", "AVX", "AVX", BEYOND_AVX},
+                             {"Nehalem", "default", "SSE41", "SSE4_2", "SSE4_2", "AVX " BEYOND_AVX}};
 
 /* Adds the settings of this peer's kind. OpenBLAS gets a family where the peer has none in its environment, as
  * that of NumPy may choose otherwise than the peer's. tools/python/godwit/pin.py sets the same in a script that
@@ -63,6 +71,8 @@ static size_t add_class(program_command *command, size_t count) {
         snprintf(command->settings[count++], size, "ONEDNN_MAX_CPU_ISA=%s", k->onednn);
         snprintf(command->settings[count++], size, "MKL_ENABLE_INSTRUCTIONS=%s", k->mkl);
         snprintf(command->settings[count++], size, "MKL_CBWR=%s", k->order);
+        if (strcmp(gw_processor_instructions(), instructions) != 0)
+            snprintf(command->settings[count++], size, "NPY_DISABLE_CPU_FEATURES=%s", k->beyond);
         if (getenv("OPENBLAS_CORETYPE") == NULL)
             snprintf(command->settings[count++], size, "OPENBLAS_CORETYPE=%s", k->instructions);
     }

@@ -21,7 +21,7 @@ from .permutation import derived
 _TAKEN = (
     "OMP_", "MKL_", "KMP_", "GOMP_", "SLURM_", "TORCHELASTIC_", "RANK", "LOCAL_RANK", "WORLD_SIZE",
     "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "OPENBLAS_", "NUMEXPR_",
-    "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
+    "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA",
     "CUBLAS_WORKSPACE_CONFIG",
 )  # fmt: skip
 """Variables that are taken away; a name that ends with "_" is a beginning."""
@@ -44,16 +44,20 @@ class _Kind(NamedTuple):
     onednn: str
     mkl: str
     order: str
+    beyond: str  # the instructions that it lacks, by the names of NumPy and of its earlier releases
 
 
 _AVX2 = frozenset(("avx2", "fma"))
+_BEYOND_AVX2 = "AVX512F AVX512CD AVX512_KNL AVX512_KNM AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
+_BEYOND_AVX = f"F16C XOP FMA4 FMA3 AVX2 X86_V3 {_BEYOND_AVX2}"
 _KINDS: Dict[str, _Kind] = {
     "SkylakeX": _Kind(
-        _AVX2 | {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}, "avx512", "AVX512_CORE", "AVX512", "AVX512,STRICT"
+        _AVX2 | {"avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd"}, "avx512", "AVX512_CORE", "AVX512",
+        "AVX512,STRICT", "",
     ),
-    "Haswell": _Kind(_AVX2, "avx2", "AVX2", "AVX2", "AVX2,STRICT"),
-    "Sandybridge": _Kind(frozenset(("avx",)), "default", "AVX", "AVX", "AVX"),
-    "Nehalem": _Kind(frozenset(("sse4_2",)), "default", "SSE41", "SSE4_2", "SSE4_2"),
+    "Haswell": _Kind(_AVX2, "avx2", "AVX2", "AVX2", "AVX2,STRICT", _BEYOND_AVX2),
+    "Sandybridge": _Kind(frozenset(("avx",)), "default", "AVX", "AVX", "AVX", _BEYOND_AVX),
+    "Nehalem": _Kind(frozenset(("sse4_2",)), "default", "SSE41", "SSE4_2", "SSE4_2", f"AVX {_BEYOND_AVX}"),
 }  # fmt: skip
 """By what gw_cpu_class_instructions (kernels/device/class.h) returns, the widest instructions first."""
 
@@ -90,6 +94,8 @@ def environment(threads: int, cpu_class: str = "") -> Dict[str, str]:
         found["ONEDNN_MAX_CPU_ISA"] = kind.onednn
         found["MKL_ENABLE_INSTRUCTIONS"] = kind.mkl
         found["MKL_CBWR"] = kind.order
+        if name != _processor():
+            found["NPY_DISABLE_CPU_FEATURES"] = kind.beyond
         found["OPENBLAS_CORETYPE"] = _FAMILIES.get(cpu_class.lower(), (name,))[0]
     return found
 
