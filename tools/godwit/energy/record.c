@@ -1,6 +1,7 @@
 #include "tools/godwit/energy/record.h"
 
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,13 +44,7 @@ size_t gw_energy_record_write(const gw_energy_record *record, char text[GW_ENERG
 }
 
 static bool read_id(const char *word, gw_hash *id) {
-    if (strlen(word) != 2 * sizeof id->bytes || strspn(word, "0123456789abcdef") != strlen(word))
-        return false;
-    for (size_t i = 0; i < sizeof id->bytes; i++) {
-        const char digits[3] = {word[2 * i], word[2 * i + 1], '\0'};
-        id->bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
-    }
-    return true;
+    return gw_unhex(word, id->bytes, sizeof id->bytes);
 }
 
 static bool read_joules(const char *name, const char *number, gw_energy_job *job) {

@@ -1,6 +1,7 @@
 #include "tools/godwit/flock/children.h"
 
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/directory.h"
@@ -69,13 +70,6 @@ bool gw_children_folder(const gw_children *children, const gw_job_record_id *id,
     return gw_durable_path(folder, err, "%s/%s", children->folder, text);
 }
 
-/* Reads the id of which a folder's name is the digits. */
-static bool read_id(const char *name, gw_job_record_id *id) {
-    if (strlen(name) != ID_TEXT - 1 || strspn(name, "0123456789abcdef") != ID_TEXT - 1) return false;
-    for (size_t i = 0; i < sizeof id->bytes; i++) sscanf(name + 2 * i, "%2hhx", &id->bytes[i]);
-    return true;
-}
-
 static bool write_text(const char *folder, const char *name, const char *text, gw_err *err) {
     char path[GW_PATH_BYTES], temporary[GW_PATH_BYTES];
     return gw_durable_path(path, err, "%s/%s", folder, name) &&
@@ -137,9 +131,7 @@ static bool take_event(void *context, const char *line, size_t length, json_t *e
     snprintf(last->outcome, sizeof last->outcome, "%s", outcome != NULL ? outcome : "");
     snprintf(last->text, sizeof last->text, "%s", text != NULL ? text : "");
     last->state = (gw_hash){{0}};
-    for (size_t i = 0; state != NULL && strlen(state) == GW_HASH_TEXT - 1 && i < sizeof last->state.bytes;
-         i++)
-        sscanf(state + 2 * i, "%2hhx", &last->state.bytes[i]);
+    gw_unhex(state, last->state.bytes, sizeof last->state.bytes);
     return true;
 }
 
@@ -573,7 +565,9 @@ static bool adopt(void *context, const char *jobs, const char *name, gw_err *err
     gw_child shown = {.began = gw_wall_s()};
     pid_t pid;
     struct stat status;
-    if (!read_id(name, &shown.id) || !gw_durable_path(folder, err, "%s/%s", jobs, name)) return true;
+    if (!gw_unhex(name, shown.id.bytes, sizeof shown.id.bytes) ||
+        !gw_durable_path(folder, err, "%s/%s", jobs, name))
+        return true;
     beginning begun = read_beginning(folder);
     shown.port = begun.port;
     if (gw_keeper_lives(folder, &pid) && children->count < CHILDREN) {

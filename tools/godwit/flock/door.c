@@ -5,6 +5,7 @@
 #include "core/os/clock.h"
 #include "core/os/durable.h"
 #include "net/link/listener.h"
+#include "tools/godwit/flock/socket.h"
 #include "tools/godwit/text/json.h"
 
 #include <errno.h>
@@ -15,8 +16,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { BACKLOG = 64, READ_BYTES = 64 << 10, MOST_BYTES = GW_MEMBER_DOOR_LINE_BYTES + GW_MEMBER_DOOR_BYTES };
@@ -51,15 +50,6 @@ struct gw_member_door {
     guest *clients[GW_MEMBER_DOOR_CLIENTS];
     uint32_t count;
 };
-
-static bool set_address(const char *directory, struct sockaddr_un *address, gw_err *err) {
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int length =
-        snprintf(address->sun_path, sizeof address->sun_path, "%s/%s", directory, GW_MEMBER_DOOR_NAME);
-    return (length > 0 && (size_t)length < sizeof address->sun_path) ||
-           gw_fail(err, GW_E_USAGE, "the path of the directory is too long for a socket in it: %s",
-                   directory);
-}
 
 /* The member's side. */
 
@@ -225,32 +215,14 @@ static void accept_one(void *context, uint32_t events) {
     door->clients[door->count++] = c;
 }
 
-static int listen_at(const char *directory, char path[GW_PATH_BYTES], gw_err *err) {
-    struct sockaddr_un address;
-    if (!set_address(directory, &address, err) || !gw_durable_path(path, err, "%s", address.sun_path))
-        return -1;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        gw_fail_errno(err, errno, "a socket");
-        return -1;
-    }
-    unlink(path);
-    mode_t before = umask(0177);
-    bool good = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, BACKLOG) == 0;
-    int why = errno;
-    umask(before);
-    if (good) return fd;
-    gw_fail_errno(err, why, "the socket %s", path);
-    close(fd);
-    return -1;
-}
-
 gw_member_door *gw_member_door_open(gw_loop *loop, const char *directory, gw_member_door_serve *serve,
                                     void *context, gw_err *err) {
     gw_member_door *door = calloc(1, sizeof *door);
     GW_ASSERT_MEMORY(door != NULL);
     *door = (gw_member_door){.loop = loop, .serve = serve, .context = context};
-    door->fd = listen_at(directory, door->path, err);
+    door->fd = gw_durable_path(door->path, err, "%s/" GW_MEMBER_DOOR_NAME, directory)
+                   ? gw_flock_listen(directory, GW_MEMBER_DOOR_NAME, SOCK_STREAM, BACKLOG, err)
+                   : -1;
     if (door->fd >= 0 && gw_watch_add(loop, &door->watch, door->fd, EPOLLIN, accept_one, door, err))
         return door;
     if (door->fd >= 0) close(door->fd);
@@ -275,20 +247,12 @@ void gw_member_door_close(gw_member_door *door) {
 /* The client's side. */
 
 bool gw_member_door_connect(const char *directory, gw_member_door_client *client, gw_err *err) {
-    struct sockaddr_un address;
-    if (!set_address(directory, &address, err)) return false;
-    client->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (client->fd < 0) return gw_fail_errno(err, errno, "a socket");
-    if (connect(client->fd, (const struct sockaddr *)&address, sizeof address) == 0) return true;
-    int why = errno;
-    gw_member_door_disconnect(client);
-    if (why == ENOENT || why == ECONNREFUSED)
-        return gw_fail(
-            err, GW_E_NOTFOUND,
-            "no member of a flock runs on this machine in %s: start one with 'godwit up', or name its "
-            "directory with --dir",
-            directory);
-    return gw_fail_errno(err, why, "the member in %s cannot be reached", directory);
+    client->fd = gw_flock_knock(directory, GW_MEMBER_DOOR_NAME, SOCK_STREAM, err);
+    if (client->fd >= 0 || err->code != GW_E_NOTFOUND) return client->fd >= 0;
+    return gw_fail(err, GW_E_NOTFOUND,
+                   "no member of a flock runs on this machine in %s: start one with 'godwit up', or name its "
+                   "directory with --dir",
+                   directory);
 }
 
 void gw_member_door_disconnect(gw_member_door_client *client) {

@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/condition.h"
+#include "tools/godwit/show/answer.h"
 #include "tools/godwit/show/host.h"
 #include "tools/godwit/text/json.h"
 
@@ -185,53 +186,31 @@ static json_t *take_queue(gw_queue_http *http) {
 /* Answers with `text`, which it frees. */
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
                               char *text) {
-    if (text == NULL) return MHD_NO;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
-    if (response == NULL) {
-        free(text);
-        return MHD_NO;
-    }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    MHD_add_response_header(
-        response, "Content-Security-Policy",
-        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'");
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    enum MHD_Result result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
-static enum MHD_Result say(struct MHD_Connection *connection, unsigned status, const char *line) {
-    char *text = NULL;
-    return asprintf(&text, "%s\n", line) >= 0 ? answer(connection, status, "text/plain; charset=utf-8", text)
-                                              : MHD_NO;
+    return gw_answer_text(connection, status, GW_ANSWER_PAGE_ALONE, type, text);
 }
 
 static enum MHD_Result serve(gw_queue_http *http, struct MHD_Connection *connection, const char *path) {
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     bool page = strcmp(path, "/") == 0, health = strcmp(path, "/healthz") == 0;
     if (!health && !gw_host_is_ours(host, http->machine))
-        return say(connection, MHD_HTTP_FORBIDDEN,
-                   "the name in the address may be anybody's; use this machine's name or its address");
+        return gw_answer_line(
+            connection, MHD_HTTP_FORBIDDEN,
+            "the name in the address may be anybody's; use this machine's name or its address");
     if (!page && !health && strcmp(path, "/api/queue") != 0)
-        return say(connection, MHD_HTTP_NOT_FOUND, "not found; there are /, /api/queue and /healthz");
+        return gw_answer_line(connection, MHD_HTTP_NOT_FOUND,
+                              "not found; there are /, /api/queue and /healthz");
     json_t *queue = take_queue(http);
-    if (queue == NULL) return say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the member is busy, or ends");
+    if (queue == NULL)
+        return gw_answer_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the member is busy, or ends");
     enum MHD_Result result;
     if (page)
         result = answer(connection, MHD_HTTP_OK, "text/html; charset=utf-8", gw_queue_http_page(queue));
     else if (!health)
         result = answer(connection, MHD_HTTP_OK, "application/json", gw_json_line(queue));
     else if (json_is_true(json_object_get(queue, "ready")))
-        result = say(connection, MHD_HTTP_OK, "ok");
+        result = gw_answer_line(connection, MHD_HTTP_OK, "ok");
     else
-        result = say(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "this node takes no jobs");
+        result = gw_answer_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "this node takes no jobs");
     json_decref(queue);
     return result;
 }
@@ -251,7 +230,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return say(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
+        return gw_answer_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
     return serve(context, connection, path);
 }
 

@@ -1,6 +1,7 @@
 #include "tools/godwit/flock/keeper.h"
 
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
 #include "core/os/process.h"
@@ -119,8 +120,7 @@ static char **words_of(const json_t *list) {
         } else if (text != NULL) {
             words[i] = strdup(text);
         } else if ((words[i] = calloc(strlen(digits) / 2 + 1, 1)) != NULL) {
-            for (size_t k = 0; k < strlen(digits) / 2; k++)
-                sscanf(digits + 2 * k, "%2hhx", (unsigned char *)words[i] + k);
+            gw_unhex(digits, words[i], strlen(digits) / 2);
         }
         GW_ASSERT_MEMORY(words[i] != NULL);
     }

@@ -1,4 +1,5 @@
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
@@ -291,12 +292,11 @@ static void read_known(gw_flock_member *m) {
         gw_member_known *one = &m->known[m->known_count];
         unsigned long long seen;
         int words = sscanf(line, "%32s %llu %63s %7s", id, &seen, addr, word);
-        if (words < 3 || strlen(id) != GW_ID_TEXT - 1 || !gw_address_literal(addr, &one->addr) ||
-            seen + DAY_S < now_s)
+        if (words < 3 || !gw_unhex(id, one->id.bytes, sizeof one->id.bytes) ||
+            !gw_address_literal(addr, &one->addr) || seen + DAY_S < now_s)
             continue;
         one->seen_s = seen;
         one->left = words == 4 && strcmp(word, LEFT) == 0;
-        for (size_t i = 0; i < sizeof one->id.bytes; i++) sscanf(id + 2 * i, "%2hhx", &one->id.bytes[i]);
         m->known_count++;
     }
     if (file != NULL) fclose(file);

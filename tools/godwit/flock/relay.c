@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
+#include "tools/godwit/flock/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,22 +13,11 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 enum { HELLO = 1, MESSAGE, PROGRESS, PEERS, BACKLOG = 16, BUFFER_BYTES = 4 << 20, PACKETS = 64 };
 
 #define AGAIN_NS UINT64_C(200000000) /* until a child looks for its member again */
-
-static bool open_socket(const char *directory, int *fd, struct sockaddr_un *address, gw_err *err) {
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int length = snprintf(address->sun_path, sizeof address->sun_path, "%s/%s", directory, GW_RELAY_NAME);
-    if (length < 0 || (size_t)length >= sizeof address->sun_path)
-        return gw_fail(err, GW_E_USAGE, "the path of the directory is too long for a socket in it: %s",
-                       directory);
-    *fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    return *fd >= 0 || gw_fail_errno(err, errno, "a socket");
-}
 
 /* Lets much wait in a socket: both sides speak in bursts. */
 static void widen(int fd) {
@@ -150,19 +140,8 @@ static void accept_guest(void *context, uint32_t events) {
 }
 
 gw_relay *gw_relay_open(gw_loop *loop, const char *directory, const gw_relay_events *events, gw_err *err) {
-    struct sockaddr_un address;
-    int fd;
-    if (!open_socket(directory, &fd, &address, err)) return NULL;
-    unlink(address.sun_path);
-    mode_t before = umask(0177);
-    bool good = bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 && listen(fd, BACKLOG) == 0;
-    int why = errno;
-    umask(before);
-    if (!good) {
-        gw_fail_errno(err, why, "the socket %s", address.sun_path);
-        close(fd);
-        return NULL;
-    }
+    int fd = gw_flock_listen(directory, GW_RELAY_NAME, SOCK_SEQPACKET, BACKLOG, err);
+    if (fd < 0) return NULL;
     gw_relay *relay = calloc(1, sizeof *relay);
     GW_ASSERT_MEMORY(relay != NULL);
     relay->loop = loop;
@@ -284,17 +263,16 @@ static void member_speaks(void *context, uint32_t events) {
 
 static void connect_child(void *context) {
     gw_relay_child *child = context;
-    struct sockaddr_un address;
     uint8_t hello[1 + sizeof child->job.bytes] = {HELLO};
     gw_err err;
     memcpy(hello + 1, child->job.bytes, sizeof child->job.bytes);
-    if (!open_socket(child->directory, &child->fd, &address, &err)) {
-        child->fd = -1;
-    } else if (connect(child->fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
-               !gw_watch_add(child->loop, &child->watch, child->fd, EPOLLIN, member_speaks, child, &err)) {
+    child->fd = gw_flock_knock(child->directory, GW_RELAY_NAME, SOCK_SEQPACKET | SOCK_NONBLOCK, &err);
+    if (child->fd >= 0 &&
+        !gw_watch_add(child->loop, &child->watch, child->fd, EPOLLIN, member_speaks, child, &err)) {
         close(child->fd);
         child->fd = -1;
-    } else {
+    }
+    if (child->fd >= 0) {
         widen(child->fd);
         send_packet(child->fd, hello, sizeof hello, NULL, 0);
         return;

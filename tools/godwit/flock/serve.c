@@ -1,18 +1,15 @@
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
-#include "core/os/durable.h"
 #include "net/link/stream.h"
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/flock/submission.h"
 #include "tools/godwit/text/json.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { REQUEST_BYTES = 64 << 10, MOST_SECONDS = 3600 };
 
@@ -341,60 +338,6 @@ static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw
     return !gw_peer_id_is_none(node);
 }
 
-/* Whether members serve a file of a job's folder by this name: what its child writes, and of a map what its tasks do
- * (tools/godwit/map/child). */
-static bool is_stream(const char *name) {
-    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, GW_CHILD_OUTPUTS};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
-}
-
-/* Finds the file of a stream; the outputs of tasks may be those of another member, of which there can be a copy here. */
-static bool find_stream(const gw_flock_member *m, const gw_job_record_id *id, const json_t *request,
-                        char path[GW_PATH_BYTES]) {
-    const char *stream = json_string_value(json_object_get(request, "stream"));
-    const json_t *of = json_object_get(request, "of");
-    char folder[GW_KEEPER_FOLDER_TEXT], whose[GW_ID_TEXT];
-    gw_job_record_id found;
-    gw_err err;
-    if (stream == NULL || !is_stream(stream) || !gw_children_folder(m->children, id, folder, &err))
-        return false;
-    if (of == NULL) return gw_durable_path(path, &err, "%s/%s", folder, stream);
-    if (strcmp(stream, GW_CHILD_OUTPUTS) != 0 || !gw_submission_read_id(json_string_value(of), &found))
-        return false;
-    if (memcmp(found.bytes, m->identity.id.bytes, sizeof found.bytes) == 0)
-        return gw_durable_path(path, &err, "%s/%s", folder, stream);
-    gw_hex(found.bytes, sizeof found.bytes, whose);
-    return gw_durable_path(path, &err, "%s/%s.%s", folder, stream, whose);
-}
-
-static void send_piece(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id,
-                       const json_t *request) {
-    char path[GW_PATH_BYTES];
-    int64_t offset = json_integer_value(json_object_get(request, "offset"));
-    if (!find_stream(m, id, request, path)) {
-        gw_member_refuse(m, reply, "a stream is out, err, rows, or outputs, which may be those of a node");
-        return;
-    }
-    struct stat status = {.st_size = 0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0) fstat(fd, &status);
-    if (offset < 0) offset = status.st_size + offset > 0 ? status.st_size + offset : 0; /* the last bytes */
-    uint8_t *bytes = malloc(GW_MEMBER_PIECE_BYTES);
-    GW_ASSERT_MEMORY(bytes != NULL);
-    ssize_t got = fd >= 0 ? pread(fd, bytes, GW_MEMBER_PIECE_BYTES, (off_t)offset) : 0;
-    if (fd >= 0) close(fd);
-    json_t *object = json_object();
-    gw_json_peer(object, "node", &m->identity.id);
-    gw_json_text(object, "name", m->claims.name);
-    gw_json_count(object, "offset", (uint64_t)offset);
-    gw_json_count(object, "size", (uint64_t)status.st_size);
-    gw_json_flag(object, "running", gw_children_find(m->children, id) != NULL);
-    gw_member_answer(m, reply, object, got > 0 ? bytes : NULL, got > 0 ? (size_t)got : 0);
-    free(bytes);
-}
-
 static void show_log(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
     gw_job_record_id id;
     gw_peer_id node = {{0}};
@@ -412,7 +355,7 @@ static void show_log(gw_flock_member *m, const gw_reply *reply, const json_t *re
         return;
     }
     if (gw_peer_id_equal(&node, &m->identity.id))
-        send_piece(m, reply, &id, request);
+        gw_member_stock_serve(m, reply, request, NULL, 0);
     else if (reply->call != NULL)
         gw_member_pass_on(m, reply, &node, request);
     else
@@ -547,15 +490,11 @@ static json_t *with_list(const char *key, json_t *list) {
 
 /* Has this member fetch files from the one that asks. */
 static void hold(gw_flock_member *m, const gw_reply *reply, const json_t *request) {
-    const char *text = json_string_value(json_object_get(request, "files"));
     gw_hash files;
-    if (text == NULL || strlen(text) != GW_HASH_TEXT - 1 ||
-        strspn(text, "0123456789abcdef") != GW_HASH_TEXT - 1) {
+    if (gw_unhex(json_string_value(json_object_get(request, "files")), files.bytes, sizeof files.bytes))
+        gw_member_hold_files(m, reply, &files);
+    else
         gw_member_refuse(m, reply, "this names no files");
-        return;
-    }
-    for (size_t i = 0; i < sizeof files.bytes; i++) sscanf(text + 2 * i, "%2hhx", &files.bytes[i]);
-    gw_member_hold_files(m, reply, &files);
 }
 
 /* Has this member keep the checkpoint of a job that the one has which asks. */
@@ -596,14 +535,14 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
     bool own = reply->call != NULL;
     if (what == NULL)
         gw_member_refuse(m, reply, "a request has a text \"do\"");
+    else if (strcmp(what, "log") == 0)
+        show_log(m, reply, request);
     else if (is_for_another(m, reply, request) || gw_member_stock_serve(m, reply, request, bytes, count))
         return;
     else if (!own && strcmp(what, "hold") == 0)
         hold(m, reply, request);
     else if (!own && strcmp(what, "keep") == 0)
         keep(m, reply, request);
-    else if (strcmp(what, "log") == 0)
-        show_log(m, reply, request);
     else if (strcmp(what, "drain") == 0)
         drain(m, reply, request);
     else if (strcmp(what, "forget") == 0)

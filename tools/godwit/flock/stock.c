@@ -8,9 +8,11 @@
  *   {"do": "results", "job": ID}                                 what children of a job have left here, as files
  *   {"do": "result", "job": ID, "path": PATH, "offset": N}       a piece of such a file
  *   {"do": "rows", "job": ID, "offset": N}                       a piece of the rows of a map, and the "size" of them all
+ *   {"do": "log", "job": ID, "stream": TEXT, "offset": N}        a piece of what a child writes (serve.c finds the node)
  */
 #include "checkpoint/catalog.h"
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "tools/godwit/flock/beneath.h"
@@ -42,6 +44,7 @@ typedef struct errand {
     uint32_t line_count;
     char line_state[GW_MEMBER_LINE][GW_PATH_BYTES]; /* the directories of the peers of these jobs */
     char folder[GW_KEEPER_FOLDER_TEXT];             /* of the first of these jobs */
+    bool runs;                                      /* a child of that job is here */
     json_t *answer;
     uint8_t *bytes;
     size_t count;
@@ -54,12 +57,7 @@ static void refuse(errand *e, const char *text) {
 }
 
 static bool read_hash(const json_t *text, gw_hash *hash) {
-    const char *digits = json_string_value(text);
-    size_t count = 2 * sizeof hash->bytes;
-    if (digits == NULL || strlen(digits) != count || strspn(digits, "0123456789abcdef") != count)
-        return false;
-    for (size_t i = 0; i < sizeof hash->bytes; i++) sscanf(digits + 2 * i, "%2hhx", &hash->bytes[i]);
-    return true;
+    return gw_unhex(json_string_value(text), hash->bytes, sizeof hash->bytes);
 }
 
 /* Chunks. */
@@ -257,19 +255,61 @@ static void read_result(errand *e) {
     if (root >= 0) close(root);
 }
 
-static void read_rows(errand *e) {
+/* Reads a piece of a file of the job's folder, from its end on where the offset is below 0, and tells the file's "size". */
+static void read_piece(errand *e, const char *name) {
     json_int_t offset = json_integer_value(json_object_get(e->request, "offset"));
     struct stat status = {.st_size = 0};
     int root = open(e->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int fd = root >= 0 ? openat(root, GW_CHILD_ROWS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int fd = root >= 0 ? openat(root, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd >= 0 && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode)) status.st_size = 0;
+    if (offset < 0) offset = status.st_size + offset > 0 ? status.st_size + offset : 0;
     e->bytes = malloc(GW_MEMBER_PIECE_BYTES);
     GW_ASSERT_MEMORY(e->bytes != NULL);
-    ssize_t got = fd >= 0 && offset >= 0 ? pread(fd, e->bytes, GW_MEMBER_PIECE_BYTES, (off_t)offset) : 0;
-    if (fd >= 0) fstat(fd, &status);
+    ssize_t got =
+        fd >= 0 && S_ISREG(status.st_mode) ? pread(fd, e->bytes, GW_MEMBER_PIECE_BYTES, (off_t)offset) : 0;
     e->count = got > 0 ? (size_t)got : 0;
+    gw_json_count(e->answer, "offset", (uint64_t)offset);
     gw_json_count(e->answer, "size", (uint64_t)status.st_size);
     if (fd >= 0) close(fd);
     if (root >= 0) close(root);
+}
+
+static void read_rows(errand *e) {
+    read_piece(e, GW_CHILD_ROWS);
+}
+
+/* The name of the file of a stream: what the child writes, and of a map what its tasks do (tools/godwit/map/child), which may
+ * be that of another member, of which there can be a copy here. False: there is no such stream. */
+static bool name_stream(const errand *e, char name[2 * GW_ID_TEXT]) {
+    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, GW_CHILD_OUTPUTS};
+    const char *stream = json_string_value(json_object_get(e->request, "stream"));
+    const json_t *of = json_object_get(e->request, "of");
+    char whose[GW_ID_TEXT];
+    gw_peer_id found;
+    size_t i = 0;
+    while (i < sizeof names / sizeof *names && (stream == NULL || strcmp(stream, names[i]) != 0)) i++;
+    if (i == sizeof names / sizeof *names) return false;
+    snprintf(name, 2 * GW_ID_TEXT, "%s", names[i]);
+    if (of == NULL) return true;
+    if (strcmp(stream, GW_CHILD_OUTPUTS) != 0 ||
+        !gw_unhex(json_string_value(of), found.bytes, sizeof found.bytes))
+        return false;
+    gw_hex(found.bytes, sizeof found.bytes, whose);
+    if (!gw_peer_id_equal(&found, &e->m->identity.id))
+        snprintf(name, 2 * GW_ID_TEXT, "%s.%s", GW_CHILD_OUTPUTS, whose);
+    return true;
+}
+
+static void read_log(errand *e) {
+    char name[2 * GW_ID_TEXT];
+    if (!name_stream(e, name)) {
+        refuse(e, "a stream is out, err, rows, or outputs, which may be those of a node");
+        return;
+    }
+    gw_json_peer(e->answer, "node", &e->m->identity.id);
+    gw_json_text(e->answer, "name", e->m->claims.name);
+    gw_json_flag(e->answer, "running", e->runs);
+    read_piece(e, name);
 }
 
 /* Errands. */
@@ -287,6 +327,7 @@ static const struct {
     {"results", list_results, false, true},
     {"result", read_result, false, true},
     {"rows", read_rows, false, true},
+    {"log", read_log, false, true},
 };
 enum { SERVICES = sizeof services / sizeof *services };
 
@@ -343,6 +384,7 @@ static bool find_folders(errand *e) {
     if (job == NULL) return !services[e->service].of_a_job;
     if (!gw_submission_read_id(json_string_value(job), &id)) return false;
     e->line_count = gw_member_line_of(e->m, &id, e->line);
+    e->runs = gw_children_find(e->m->children, &id) != NULL;
     for (uint32_t i = 0; i < e->line_count; i++)
         if (!gw_children_folder(e->m->children, &e->line[i], folder, &err) ||
             !gw_durable_path(e->line_state[i], &err, "%s/state", folder))

@@ -1,6 +1,7 @@
 #include "tools/godwit/flock/store.h"
 
 #include "core/base/assert.h"
+#include "core/base/entry.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VERSION = 1, HEAD_BYTES = 5, ENTRY_HEAD_BYTES = 4 + 8, FILE_MODE = 0600 };
+enum { VERSION = 1, HEAD_BYTES = 5, FILE_MODE = 0600 };
 enum { SPARE_BYTES = 4 << 20, RETRY_S = 4 };
 
 #define MOST_BYTES ((uint64_t)4 << 30)
@@ -64,24 +65,15 @@ static void reserve(batch *b, size_t more) {
     }
 }
 
-static void checksum(const void *bytes, size_t length, uint8_t sum[8]) {
-    uint8_t hash[16];
-    gw_blake2b(bytes, length, hash, sizeof hash);
-    memcpy(sum, hash, 8);
-}
-
 static void add(batch *b, const gw_job_record *record) {
     size_t length = gw_job_record_bytes(record, true);
-    reserve(b, length + ENTRY_HEAD_BYTES);
-    uint8_t *at = b->bytes + b->length, sum[8];
-    gw_writer w = gw_writer_on(at + ENTRY_HEAD_BYTES, length);
+    reserve(b, length + GW_ENTRY_HEAD_BYTES);
+    uint8_t *at = b->bytes + b->length;
+    gw_writer w = gw_writer_on(at + GW_ENTRY_HEAD_BYTES, length);
     gw_job_record_put(&w, record, true);
     GW_ASSERT(!w.failed && w.length == length);
-    checksum(at + ENTRY_HEAD_BYTES, length, sum);
-    w = gw_writer_on(at, ENTRY_HEAD_BYTES);
-    gw_put_u32(&w, (uint32_t)length);
-    gw_put_bytes(&w, sum, sizeof sum);
-    b->length += length + ENTRY_HEAD_BYTES;
+    gw_entry_seal(at, (uint32_t)length);
+    b->length += length + GW_ENTRY_HEAD_BYTES;
     b->entries[b->count++] = (entry){record->id, gw_job_record_digest(record)};
 }
 
@@ -201,15 +193,12 @@ void gw_record_store_rewrite(gw_record_store *store) {
 /* Reading. */
 
 static bool take_entry(gw_record_store *store, gw_reader *r) {
-    uint32_t length = gw_get_u32(r);
-    const uint8_t *sum = gw_get_view(r, 8),
-                  *bytes = length <= GW_JOB_RECORD_BYTES ? gw_get_view(r, length) : NULL;
-    uint8_t right[8];
+    const uint8_t *bytes;
+    uint32_t length;
     gw_job_record record;
     gw_err ignored;
-    if (bytes == NULL || sum == NULL) return false;
-    checksum(bytes, length, right);
-    if (memcmp(sum, right, sizeof right) != 0 || !gw_job_record_get(bytes, length, &record, &ignored))
+    if (gw_entry_read(r, GW_JOB_RECORD_BYTES, &bytes, &length) != GW_ENTRY_WHOLE ||
+        !gw_job_record_get(bytes, length, &record, &ignored))
         return false;
     gw_job_records_join(store->records, &record);
     gw_job_record_free(&record);

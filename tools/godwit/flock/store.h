@@ -2,8 +2,8 @@
  * it is out of date. A thread of its own writes, so that no disk holds up the member; changes that come meanwhile are
  * written together.
  *
- * File DIR/records: "GWJR" and version u8 | entries, each: length u32 | first 8 bytes of the BLAKE2b of the record |
- * record with its specification (core/flock/record.h). Records of one id are joined when they are read. A torn entry at
+ * File DIR/records: "GWJR" and version u8 | entries (core/base/entry.h), each a record
+ * with its specification (core/flock/record.h). Records of one id are joined when they are read. A torn entry at
  * the end is what a crash leaves; a damaged one before it is left out and counted, since other members have it.
  *
  * Thread: the loop's. */

@@ -1,24 +1,19 @@
 #include "tools/godwit/flock/submission.h"
 
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool read_hex(const json_t *object, const char *key, uint8_t *bytes, size_t count, gw_err *err) {
-    const char *text = json_string_value(json_object_get(object, key));
-    bool good = text != NULL && strlen(text) == 2 * count && strspn(text, "0123456789abcdef") == 2 * count;
-    for (size_t i = 0; good && i < count; i++) sscanf(text + 2 * i, "%2hhx", &bytes[i]);
-    return good ||
+    return gw_unhex(json_string_value(json_object_get(object, key)), bytes, count) ||
            gw_fail(err, GW_E_USAGE, "a submission's '%s' is not %zu hexadecimal digits", key, 2 * count);
 }
 
 bool gw_submission_read_id(const char *text, gw_job_record_id *id) {
-    size_t digits = 2 * sizeof id->bytes;
-    if (text == NULL || strlen(text) != digits || strspn(text, "0123456789abcdef") != digits) return false;
-    for (size_t i = 0; i < sizeof id->bytes; i++) sscanf(text + 2 * i, "%2hhx", &id->bytes[i]);
-    return true;
+    return gw_unhex(text, id->bytes, sizeof id->bytes);
 }
 
 static bool read_number(const json_t *object, const char *key, int64_t low, int64_t high, int64_t *value,

@@ -3,6 +3,7 @@
 #include "checkpoint/catalog.h"
 #include "checkpoint/restore.h"
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/os/condition.h"
 #include "tools/godwit/flock/inside.h"
@@ -230,11 +231,7 @@ typedef struct search {
 } search;
 
 static bool read_hash(const json_t *object, const char *key, gw_hash *hash) {
-    const char *text = json_string_value(json_object_get(object, key));
-    if (text == NULL || strlen(text) != GW_HASH_TEXT - 1) return false;
-    for (size_t i = 0; i < sizeof hash->bytes; i++)
-        if (sscanf(text + 2 * i, "%2hhx", &hash->bytes[i]) != 1) return false;
-    return true;
+    return gw_unhex(json_string_value(json_object_get(object, key)), hash->bytes, sizeof hash->bytes);
 }
 
 static void take_candidates(search *s, uint32_t peer, const json_t *list) {

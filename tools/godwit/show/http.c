@@ -5,6 +5,7 @@
 #include "net/loop/address.h"
 #include "net/secure/secure.h"
 #include "tools/godwit/show/accept.h"
+#include "tools/godwit/show/answer.h"
 #include "tools/godwit/show/host.h"
 #include "tools/godwit/show/page.h"
 #include "tools/godwit/show/stream.h"
@@ -53,43 +54,10 @@ struct gw_http {
     bool lowered;            /* the thread's priority */
 };
 
-/* Queues a response, which it releases. No page of another site may show or read what is here, and the page itself
- * loads nothing from elsewhere. */
-static enum MHD_Result queue(struct MHD_Connection *connection, unsigned status, const char *type,
-                             const char *cache, struct MHD_Response *response) {
-    if (response == NULL) return MHD_NO;
-    if (type != NULL) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, cache);
-    MHD_add_response_header(response, "Content-Security-Policy",
-                            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-                            "img-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-                            "frame-ancestors 'none'");
-    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
-    MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    if (status == MHD_HTTP_TOO_MANY_REQUESTS)
-        MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-    enum MHD_Result result = MHD_queue_response(connection, status, response);
-    MHD_destroy_response(response);
-    return result;
-}
-
 /* Answers with `text`, which it frees. */
 static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *type,
                               char *text) {
-    if (text == NULL) return MHD_NO;
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
-    if (response == NULL) free(text);
-    return queue(connection, status, type, "no-store", response);
-}
-
-static enum MHD_Result answer_line(struct MHD_Connection *connection, unsigned status, const char *line) {
-    char *text = NULL;
-    if (asprintf(&text, "%s\n", line) < 0) return MHD_NO;
-    return answer(connection, status, "text/plain; charset=utf-8", text);
+    return gw_answer_text(connection, status, GW_ANSWER_PAGE_OF_FILES, type, text);
 }
 
 static enum MHD_Result answer_json(struct MHD_Connection *connection, char *text) {
@@ -97,9 +65,9 @@ static enum MHD_Result answer_json(struct MHD_Connection *connection, char *text
 }
 
 static enum MHD_Result answer_health(struct MHD_Connection *connection, const gw_node_snapshot *snapshot) {
-    if (snapshot->healthy) return answer_line(connection, MHD_HTTP_OK, "ok");
-    return answer_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                       snapshot->phase[0] != '\0' ? snapshot->phase : "starting");
+    if (snapshot->healthy) return gw_answer_line(connection, MHD_HTTP_OK, "ok");
+    return gw_answer_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                          snapshot->phase[0] != '\0' ? snapshot->phase : "starting");
 }
 
 /* Answers in OpenMetrics where the client asks for it. */
@@ -135,8 +103,8 @@ static enum MHD_Result answer_file(const gw_http *http, struct MHD_Connection *c
     MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, sent->etag);
     MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
     if (packed) MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
-    return queue(connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK, same ? NULL : file->type, "no-cache",
-                 response);
+    return gw_answer_queue(connection, same ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK, GW_ANSWER_PAGE_OF_FILES,
+                           same ? NULL : file->type, "no-cache", response);
 }
 
 /* Compresses a file of the page; without memory it is sent as it is. */
@@ -178,8 +146,8 @@ static enum MHD_Result answer_series(const gw_http *http, struct MHD_Connection 
     uint64_t points = GW_API_POINTS;
     if (!read_number(connection, "from", &range.from) || !read_number(connection, "to", &range.to) ||
         !read_number(connection, "points", &points) || points < 1 || points > GW_LEVELS_POINTS)
-        return answer_line(connection, MHD_HTTP_BAD_REQUEST,
-                           "from and to are steps, whole numbers, and points is from 1 to 2000");
+        return gw_answer_line(connection, MHD_HTTP_BAD_REQUEST,
+                              "from and to are steps, whole numbers, and points is from 1 to 2000");
     range.points = (uint32_t)points;
     return answer_json(connection, gw_api_series(&http->sources, &range));
 }
@@ -189,7 +157,7 @@ static enum MHD_Result answer_lines(const gw_http *http, struct MHD_Connection *
                                     char *(*text_of)(const gw_api_sources *sources, uint64_t since)) {
     uint64_t since = 0;
     if (!read_number(connection, "since", &since))
-        return answer_line(connection, MHD_HTTP_BAD_REQUEST, "since is the number of a line");
+        return gw_answer_line(connection, MHD_HTTP_BAD_REQUEST, "since is the number of a line");
     return answer_json(connection, text_of(&http->sources, since));
 }
 
@@ -197,9 +165,11 @@ static enum MHD_Result answer_stream(gw_http *http, struct MHD_Connection *conne
     const char *last_id = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
     struct MHD_Response *response = gw_streams_response(http->streams, connection, last_id);
     if (response == NULL)
-        return answer_line(connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                           "as many read this stream as are served; close another page, or ask another peer");
-    return queue(connection, MHD_HTTP_OK, "text/event-stream; charset=utf-8", "no-store", response);
+        return gw_answer_line(
+            connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+            "as many read this stream as are served; close another page, or ask another peer");
+    return gw_answer_queue(connection, MHD_HTTP_OK, GW_ANSWER_PAGE_OF_FILES,
+                           "text/event-stream; charset=utf-8", "no-store", response);
 }
 
 static enum MHD_Result serve_snapshot(gw_http *http, struct MHD_Connection *connection, const char *path) {
@@ -247,9 +217,10 @@ static enum MHD_Result serve_api(gw_http *http, struct MHD_Connection *connectio
     if (strcmp(path, "/api/events") == 0) return answer_lines(http, connection, gw_api_events);
     if (strcmp(path, "/api/log") == 0) return answer_lines(http, connection, gw_api_log);
     if (strcmp(path, "/api/stream") == 0) return answer_stream(http, connection);
-    return answer_line(connection, MHD_HTTP_NOT_FOUND,
-                       "not found; there are /, /api/state, /api/peers, /api/series, /api/events, /api/log, "
-                       "/api/stream, /metrics and /healthz");
+    return gw_answer_line(
+        connection, MHD_HTTP_NOT_FOUND,
+        "not found; there are /, /api/state, /api/peers, /api/series, /api/events, /api/log, "
+        "/api/stream, /metrics and /healthz");
 }
 
 static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, const char *path) {
@@ -258,12 +229,12 @@ static enum MHD_Result serve(gw_http *http, struct MHD_Connection *connection, c
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
     uint32_t index;
     if (!is_any_of(path, of_monitors) && !gw_host_is_ours(host, http->machine))
-        return answer_line(
+        return gw_answer_line(
             connection, MHD_HTTP_FORBIDDEN,
             "the name in the address may be anybody's; use this machine's name or its address");
     if (strcmp(path, "/healthz") != 0 && !take_token(http))
-        return answer_line(connection, MHD_HTTP_TOO_MANY_REQUESTS,
-                           "too many requests; try again in a second");
+        return gw_answer_line(connection, MHD_HTTP_TOO_MANY_REQUESTS,
+                              "too many requests; try again in a second");
     double begin = processor_s();
     enum MHD_Result result;
     if (is_any_of(path, of_snapshot))
@@ -294,7 +265,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return answer_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
+        return gw_answer_line(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
     return serve(http, connection, path);
 }
 

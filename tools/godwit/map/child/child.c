@@ -1,6 +1,7 @@
 #include "tools/godwit/map/child/child.h"
 
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/map/copies.h"
 #include "core/map/deaths.h"
@@ -504,8 +505,7 @@ static bool read_folder(child *c, gw_err *err) {
         *id++ = '\0';
         jobs = strrchr(folder, '/');
     }
-    if (jobs == NULL || strcmp(jobs, "/jobs") != 0 || strlen(id) != 2 * sizeof c->job.bytes ||
-        sodium_hex2bin(c->job.bytes, sizeof c->job.bytes, id, strlen(id), NULL, NULL, NULL) != 0)
+    if (jobs == NULL || strcmp(jobs, "/jobs") != 0 || !gw_unhex(id, c->job.bytes, sizeof c->job.bytes))
         return gw_fail(err, GW_E_USAGE, "--child=%s is no folder of a job of a flock", c->folder);
     *jobs = '\0';
     return gw_durable_path(c->directory, err, "%s", folder);

@@ -1,6 +1,7 @@
 #include "tools/godwit/map/child/copier.h"
 
 #include "core/base/assert.h"
+#include "core/base/hex.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
@@ -12,7 +13,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,8 +256,8 @@ static bool find_one(void *context, const char *folder, const char *name, gw_err
     size_t prefix = sizeof GW_CHILD_OUTPUTS;
     gw_peer_id whose;
     (void)folder;
-    if (strncmp(name, GW_CHILD_OUTPUTS ".", prefix) != 0 || strlen(name + prefix) != GW_ID_TEXT - 1 ||
-        sodium_hex2bin(whose.bytes, sizeof whose.bytes, name + prefix, GW_ID_TEXT - 1, NULL, NULL, NULL) != 0)
+    if (strncmp(name, GW_CHILD_OUTPUTS ".", prefix) != 0 ||
+        !gw_unhex(name + prefix, whose.bytes, sizeof whose.bytes))
         return true;
     return open_copy(c, &whose, err) != NULL;
 }

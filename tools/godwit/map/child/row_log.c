@@ -1,6 +1,7 @@
 #include "tools/godwit/map/child/row_log.h"
 
 #include "core/base/assert.h"
+#include "core/base/entry.h"
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/durable.h"
@@ -12,15 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    VERSION = 1,
-    ROWS = 1,
-    COMMITTED = 2,
-    ENTRY_HEAD = 12,
-    ORIGIN_BYTES = 24,
-    ROWS_AT_ONCE = 4096,
-    ORIGINS = 64
-};
+enum { VERSION = 1, ROWS = 1, COMMITTED = 2, ORIGIN_BYTES = 24, ROWS_AT_ONCE = 4096, ORIGINS = 64 };
 
 #define PAUSE_NS UINT64_C(50000000) /* between two writes */
 
@@ -68,25 +61,15 @@ static void drop(batch *b) {
     *b = (batch){.length = 0};
 }
 
-static void checksum(const void *bytes, size_t length, uint8_t sum[8]) {
-    uint8_t hash[16];
-    gw_blake2b(bytes, length, hash, sizeof hash);
-    memcpy(sum, hash, 8);
-}
-
 /* Closes an entry whose body, of `length` bytes, stands behind room for its head. */
 static void seal(batch *b, size_t length) {
-    uint8_t *at = b->bytes + b->length, sum[8];
-    checksum(at + ENTRY_HEAD, length, sum);
-    gw_writer w = gw_writer_on(at, ENTRY_HEAD);
-    gw_put_u32(&w, (uint32_t)length);
-    gw_put_bytes(&w, sum, sizeof sum);
-    b->length += ENTRY_HEAD + length;
+    gw_entry_seal(b->bytes + b->length, (uint32_t)length);
+    b->length += GW_ENTRY_HEAD_BYTES + length;
 }
 
 static gw_writer begin(batch *b, uint8_t kind, const gw_map_origin *origin, size_t more) {
     size_t length = 1 + ORIGIN_BYTES + more;
-    gw_writer w = gw_writer_on(reserve(b, ENTRY_HEAD + length) + ENTRY_HEAD, length);
+    gw_writer w = gw_writer_on(reserve(b, GW_ENTRY_HEAD_BYTES + length) + GW_ENTRY_HEAD_BYTES, length);
     gw_put_u8(&w, kind);
     gw_put_peer_id(&w, &origin->peer);
     gw_put_u64(&w, origin->life);
@@ -217,15 +200,11 @@ static bool take(const uint8_t *bytes, uint32_t length, const gw_row_log_reader 
 bool gw_row_log_read(const void *bytes, size_t length, const gw_row_log_reader *reader, size_t *used) {
     gw_reader r = gw_reader_on(bytes, length);
     for (*used = 0;;) {
-        uint32_t body = gw_get_u32(&r);
-        const uint8_t *sum = gw_get_view(&r, 8);
-        uint8_t right[8];
-        if (sum == NULL) return true;
-        if (body > GW_ROW_LOG_ENTRY_BYTES) return false;
-        const uint8_t *at = gw_get_view(&r, body);
-        if (at == NULL) return true;
-        checksum(at, body, right);
-        if (memcmp(sum, right, sizeof right) != 0 || !take(at, body, reader)) return false;
+        const uint8_t *body;
+        uint32_t body_bytes;
+        gw_entry_found found = gw_entry_read(&r, GW_ROW_LOG_ENTRY_BYTES, &body, &body_bytes);
+        if (found == GW_ENTRY_TORN) return true;
+        if (found == GW_ENTRY_DAMAGED || !take(body, body_bytes, reader)) return false;
         *used = r.position;
     }
 }

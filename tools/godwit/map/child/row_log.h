@@ -2,8 +2,7 @@
  * learned them, in the file `rows` of the job's folder. Whoever reads that file from its beginning, as `godwit map` in
  * front does by way of the members, learns what has become of each task, and which rows are committed.
  *
- * Bytes (core/base/wire.h): "GWMR" and version u8 | entries, each: length u32 | first 8 bytes of the BLAKE2b-128 of what
- * follows | kind u8 and, by kind:
+ * Bytes (core/base/wire.h): "GWMR" and version u8 | entries (core/base/entry.h), each: kind u8 and, by kind:
  *
  *   1  rows        peer 16 | life u64 | number of the first u64 | rows (core/map/rows.h)
  *   2  committed   peer 16 | life u64 | so many of its rows u64
