@@ -154,9 +154,8 @@ static int dot_of(const gw_canvas_curve *curve, double value, int dots) {
 static void put_dot(gw_canvas *canvas, int row, int col, uint8_t bits, bool ascii) {
     gw_canvas_cell *cell = cell_at(canvas, row, col);
     bool braille = (uint8_t)cell->utf8[0] == 0xe2;
-    uint8_t before =
-        braille ? (uint8_t)(((uint8_t)cell->utf8[1] & 3) << 6 | ((uint8_t)cell->utf8[2] & 0x3f)) : 0;
-    uint8_t all = before | bits;
+    uint8_t all = bits;
+    if (braille) all |= (uint8_t)(((uint8_t)cell->utf8[1] & 3) << 6 | ((uint8_t)cell->utf8[2] & 0x3f));
     *cell = (gw_canvas_cell){"*", GW_STYLE_CURVE};
     if (ascii) return;
     cell->utf8[0] = (char)0xe2;
