@@ -33,6 +33,7 @@ const fuzz_target *const fuzz_targets[] = {
     &fuzz_job_record,
     &fuzz_job_spec,
     &fuzz_job_files,
+    &fuzz_submission,
     &fuzz_claims,
     &fuzz_exchange,
     &fuzz_map_rows,

@@ -62,6 +62,8 @@ extern const fuzz_target fuzz_manifest, fuzz_chunk, fuzz_leftovers;
 extern const fuzz_target fuzz_claims, fuzz_exchange;
 /* flock.c */
 extern const fuzz_target fuzz_job_record, fuzz_job_spec, fuzz_job_files;
+/* submission.c */
+extern const fuzz_target fuzz_submission;
 /* map.c */
 extern const fuzz_target fuzz_map_rows, fuzz_map_tasks, fuzz_map_share, fuzz_map_copies, fuzz_map_log;
 /* receipts.c */
