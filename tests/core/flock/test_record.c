@@ -149,10 +149,9 @@ Test(record, bytes_are_read_back_and_nothing_else_is_a_record) {
 
 Test(record, a_spec_must_hash_to_the_id) {
     gw_err err;
-    gw_job_record record = random_record(), back;
     size_t length;
     const gw_job_record_id id = example_id();
-    record = gw_job_record_of(&id);
+    gw_job_record record = gw_job_record_of(&id), back;
     record.spec = (uint8_t *)strdup(spec);
     record.spec_bytes = sizeof spec;
     uint8_t *bytes = encode(&record, true, &length);

@@ -202,7 +202,7 @@ static bool reserve(gw_map_command *c, size_t more) {
 
 static bool put(gw_map_command *c, const char *bytes, size_t length) {
     if (!reserve(c, length)) return false;
-    memcpy(c->bytes + c->length, bytes, length);
+    if (length > 0) memcpy(c->bytes + c->length, bytes, length); /* an empty input may be NULL */
     c->length += length;
     return true;
 }
