@@ -161,7 +161,7 @@ suites_in() {
 
 # How many suites run at a time. Those of peers and of virtual machines wait most of their time (tests/CMakeLists.txt), and
 # the others need every processor meanwhile.
-parallel=$(($(nproc) + 4))
+parallel=$(($(nproc) + 5))
 
 # run_tests FOLDER PATTERN [CTest option...]: CTest on the suites whose names match, then what Criterion wrote for each
 # (TAP) decides what passed. The last line is "N passed, N failed, N skipped".
