@@ -91,13 +91,18 @@ class Frozen(peers.Case):
 
 
 class Direct(peers.Case):
-    def run_direct(self, what):
-        done = subprocess.run(
-            [peers.PYTHON, os.path.join(peers.PROGRAMS, "direct.py"), what], env=peers.environment(), text=True,
-            capture_output=True, timeout=peers.LIMIT_S, check=False,
+    @classmethod
+    def setUpClass(cls):
+        cls.done = subprocess.run(
+            [peers.PYTHON, os.path.join(peers.PROGRAMS, "direct.py"), "optimizers", "warnings", "refusals"],
+            env=peers.environment(), text=True, capture_output=True, timeout=peers.LIMIT_S, check=False,
         )  # fmt: skip
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+
+    def run_direct(self, what):
+        """What the program prints of one of its parts; one process does all of them."""
+        self.assertEqual(self.done.returncode, 0, self.done.stderr)
+        part = self.done.stdout.split(f"== {what}\n")[1].split("\n== ")[0]
+        return dict(line.split(": ", 1) for line in part.splitlines())
 
     def test_optimizers_give_the_bits_of_plain_pytorch_in_one_part_and_in_three(self):
         found = self.run_direct("optimizers")

@@ -1,6 +1,6 @@
 """Trains by plain PyTorch and by a job's program without a peer, and compares bytes; and builds what is refused.
 
-    direct.py optimizers | refusals | warnings
+    direct.py (optimizers | refusals | warnings)...
 """
 
 import mmap
@@ -264,4 +264,6 @@ def refusals():
 
 
 assert torch_program.Job is godwit.Job
-{"optimizers": optimizers, "refusals": refusals, "warnings": warnings}[sys.argv[1]]()
+for what in sys.argv[1:]:
+    print(f"== {what}")
+    {"optimizers": optimizers, "refusals": refusals, "warnings": warnings}[what]()
