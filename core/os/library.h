@@ -1,5 +1,5 @@
 /* Shared libraries that are opened while the program runs, so that the same binary starts on machines that
- * lack them: NCCL, the CUDA driver, NVML, cuBLASLt, libibverbs, librdmacm. */
+ * lack them: NCCL, the CUDA driver, NVML, cuBLASLt, libibverbs, librdmacm, libcrypto, libcurl. */
 #ifndef GODWIT_CORE_OS_LIBRARY_H
 #define GODWIT_CORE_OS_LIBRARY_H
 
