@@ -90,6 +90,17 @@ class Map(Case):
         code, output, errors = self.map(a, "-k", "--colsep", " ", "echo {1}", "::::", "inputs")
         self.assertEqual((code, output), (0, "".join(f"{i}\n" for i in range(180))), errors)
 
+    def test_inputs_that_do_not_end_are_told_of(self):
+        a, = self.flock(1)
+        process = subprocess.Popen([GODWIT, "map", "--flock", a.directory, "echo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, cwd=self.folder)
+        self.addCleanup(process.kill)
+        process.stdin.write("one\n")
+        process.stdin.flush()
+        self.assertIn("the inputs have not ended", process.stderr.readline())
+        output, errors = process.communicate("two\n", timeout=PATIENCE)
+        self.assertEqual((process.returncode, sorted(output.split()), errors), (0, ["one", "two"], ""))
+
     def test_a_program_travels_to_where_its_directory_is_not_and_files_come_back(self):
         a, _ = self.flock(2, ["--cores", "2"])
         project = self.path("project")

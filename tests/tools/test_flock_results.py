@@ -87,7 +87,7 @@ class Results(Case):
         a, b = flock
         ran = os.path.join(flock.folder, "ran")
         words = [GODWIT, "map", "--flock", a.directory, "--env", next(iter(flock.mark)), "--detach", "--name", "films",
-                 f"echo {{}} >> {ran}; test {{}} -lt 7 || test -e good", ":::", *map(str, range(10))]
+                 f"echo {{}} >> {ran}; echo out {{}}; test {{}} -lt 7 || test -e good", ":::", *map(str, range(10))]
         subprocess.run(words, check=True, capture_output=True, timeout=PATIENCE, cwd=flock.folder,
                        env={"PATH": os.environ["PATH"], "HOME": flock.folder, **flock.mark})
         a.wait("films", code=1)
@@ -96,6 +96,8 @@ class Results(Case):
             pass
         b.do("retry", "--wait", "films")
         self.assertEqual(sorted(self.lines(ran)[10:]), ["7", "8", "9"])
+        b.do("results", "-o", os.path.join(flock.folder, "left"), "films")
+        self.assertEqual(self.lines(flock.folder, "left", "out"), [f"out {i}" for i in range(10)], "of both jobs")
 
 
 if __name__ == "__main__":

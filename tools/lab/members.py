@@ -238,7 +238,9 @@ class Member:
         return {job["id"]: job for job in json.loads(self.do("queue", "--all", "--json"))["jobs"]}
 
     def nodes(self):
-        return {node["name"]: node["state"] for node in json.loads(self.do("nodes", "--json"))["nodes"]}
+        """The state of each name: of two nodes that have had it, that of the one which is there."""
+        nodes = json.loads(self.do("nodes", "--json"))["nodes"]
+        return {node["name"]: node["state"] for node in sorted(nodes, key=lambda node: node["state"] != "gone")}
 
     def until_state(self, job, state, **more):
         """Waits until the member knows that a job is in this state."""

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 100 };
+enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 100, UNTIL_TOLD_MS = 5000 };
 
 #define CANCEL_NS UINT64_C(15000000000) /* for the tasks to end, after they were told to */
 
@@ -23,17 +23,28 @@ typedef struct far {
     int work; /* the working directory, where files are brought back to */
 } far;
 
+/* Waits for more inputs, and serves signals. Tells once, when none came for a while, that they have to end. */
+static void wait_for_inputs(map *m, bool *told) {
+    struct pollfd waits[2] = {{gw_map_inputs_fd(m->inputs), POLLIN, 0}, {m->signal_fd, POLLIN, 0}};
+    if (poll(waits, 2, *told ? -1 : UNTIL_TOLD_MS) == 0) {
+        map_tell(
+            m, "the inputs have not ended: tasks on a flock start when all are read; with --here they start "
+               "as they come, on this machine");
+        *told = true;
+    }
+    gw_loop_turn(m->loop, 0);
+}
+
 /* Reads all inputs. False: the map ends before. */
 static bool read_tasks(map *m, gw_task_writer *writer) {
     gw_err err;
+    bool told = false;
     while (m->course == MAP_GOES_ON) {
         map_task *task = NULL;
         gw_map_next next = map_next_task(m, &task, &err);
         if (next == GW_MAP_NEXT_END) break;
         if (next == GW_MAP_NEXT_LATER) {
-            struct pollfd waits[2] = {{gw_map_inputs_fd(m->inputs), POLLIN, 0}, {m->signal_fd, POLLIN, 0}};
-            poll(waits, 2, -1);
-            gw_loop_turn(m->loop, 0);
+            wait_for_inputs(m, &told);
             continue;
         }
         bool good = next == GW_MAP_NEXT_READY;
