@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/base/mix.h"
+#include "core/flock/links.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum { LIST_MOST = 4096 /* records in one list */, WAITING = 1024 /* answers tha
 enum { WITH_SPEC = 1, PAST_GATE = 1 };
 
 #define ASK_AGAIN_NS UINT64_C(2000000000)
+#define CLAIMED_NS   UINT64_C(4000000) /* for each list, in a large flock: most are on their way by pushes */
 #define HURRY_NS     UINT64_C(1000000000) /* between two rounds of a member that is not past its gate */
 
 typedef enum message {
@@ -31,6 +33,12 @@ typedef enum message {
     DURABLE,      /* count u16, each: id 16, digest u64 */
     HEARD,        /* boot u64, number u64: the other's own claims are known */
 } message;
+
+/* A member that was known before. */
+typedef struct acquaintance {
+    gw_peer_id id;
+    bool agreed; /* it knew the same as this one, since this one has started */
+} acquaintance;
 
 typedef struct member {
     gw_peer_id id;
@@ -63,14 +71,20 @@ struct gw_exchange {
     gw_peer_id self;
     gw_job_records *records;
     gw_exchange_sink sink;
-    gw_peer_id *known;
-    uint32_t known_count;
+    acquaintance *known;
+    uint32_t known_count, agreed, reached; /* reached: where to go on to ask for links to them */
     bool expects_others, past_gate, forced;
     uint64_t opened_ns, gate_ns, round_ns, random, news;
     gw_claims own;
+    uint64_t claims_digest; /* of the lists of others */
+    uint64_t claimed_ns;    /* not before does a root that differs make it tell what lists it has */
     member *members;
-    uint32_t count, room;
-    waited asked[WAITING];       /* a ring, of what was asked for last */
+    uint32_t
+        *slots; /* of a table with open addressing, a power of two: 1 + the index of a member; 0: empty */
+    uint32_t count, room, slot_count;
+    uint32_t neighbours[GW_FLOCK_LINKS_ALL], neighbour_count; /* members that news are pushed to */
+    bool neighbours_known;                                    /* since links came or went last */
+    waited asked[WAITING];                                    /* a ring, of what was asked for last */
     source sources[WAITING];     /* a ring, of records that are to be made durable for others */
     known_state states[WAITING]; /* a ring, of states that records have had here */
     uint32_t asked_at, sources_at;
@@ -84,10 +98,31 @@ static uint64_t next_random(gw_exchange *x) {
 
 /* Members. */
 
+static uint64_t key_of(const gw_peer_id *id) {
+    gw_reader r = gw_reader_on(id->bytes, sizeof id->bytes);
+    uint64_t low = gw_get_u64(&r);
+    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
+}
+
+static uint32_t *slot_of(const gw_exchange *x, const gw_peer_id *id) {
+    uint32_t at = (uint32_t)key_of(id) & (x->slot_count - 1);
+    while (x->slots[at] != 0 && !gw_peer_id_equal(&x->members[x->slots[at] - 1].id, id))
+        at = (at + 1) & (x->slot_count - 1);
+    return &x->slots[at];
+}
+
+static void rebuild_slots(gw_exchange *x) {
+    free(x->slots);
+    if (x->slot_count == 0) x->slot_count = 16;
+    while (x->slot_count < 2 * x->room + 2) x->slot_count *= 2;
+    x->slots = calloc(x->slot_count, sizeof *x->slots);
+    GW_ASSERT_MEMORY(x->slots != NULL);
+    for (uint32_t i = 0; i < x->count; i++) *slot_of(x, &x->members[i].id) = i + 1;
+}
+
 static member *find(const gw_exchange *x, const gw_peer_id *id) {
-    for (uint32_t i = 0; i < x->count; i++)
-        if (gw_peer_id_equal(&x->members[i].id, id)) return &x->members[i];
-    return NULL;
+    uint32_t at = x->slot_count == 0 ? 0 : *slot_of(x, id);
+    return at == 0 ? NULL : &x->members[at - 1];
 }
 
 static member *find_or_add(gw_exchange *x, const gw_peer_id *id) {
@@ -97,58 +132,42 @@ static member *find_or_add(gw_exchange *x, const gw_peer_id *id) {
         x->room = 2 * x->room + 8;
         x->members = realloc(x->members, x->room * sizeof *x->members);
         GW_ASSERT_MEMORY(x->members != NULL);
+        rebuild_slots(x);
     }
     x->members[x->count] = (member){.id = *id};
-    return &x->members[x->count++];
+    *slot_of(x, id) = ++x->count;
+    return &x->members[x->count - 1];
 }
 
-/* A member that is up, by chance; NULL: there is none. */
-static const member *choose(gw_exchange *x) {
+/* A member that is up, or one of those that have not agreed, by chance; NULL: there is none. */
+static const member *choose(gw_exchange *x, bool differs) {
     const member *chosen = NULL;
     uint32_t seen = 0;
-    for (uint32_t i = 0; i < x->count; i++)
-        if (x->members[i].up && next_random(x) % ++seen == 0) chosen = &x->members[i];
+    for (uint32_t i = 0; i < x->count; i++) {
+        const member *m = &x->members[i];
+        if (m->up && !(differs && m->agrees) && next_random(x) % ++seen == 0) chosen = m;
+    }
     return chosen;
 }
 
-static uint64_t key_of(const gw_peer_id *id) {
-    gw_reader r = gw_reader_on(id->bytes, sizeof id->bytes);
-    uint64_t low = gw_get_u64(&r);
-    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
-}
-
-/* Whether a comes before b when one goes up from `from`, around the ring of all ids. */
-static bool comes_before(const gw_peer_id *from, const gw_peer_id *a, const gw_peer_id *b) {
-    bool a_wraps = gw_peer_id_compare(a, from) < 0, b_wraps = gw_peer_id_compare(b, from) < 0;
-    return a_wraps != b_wraps ? b_wraps : gw_peer_id_compare(a, b) < 0;
-}
-
-/* The members that news are pushed to: all that are up, or of many the next one by id and others that are drawn for ever.
- * As each is the next one of another, news reach all even where the draw leaves somebody out. */
-static uint32_t neighbours(const gw_exchange *x, const member *chosen[GW_EXCHANGE_FANOUT]) {
-    uint64_t draws[GW_EXCHANGE_FANOUT], own = key_of(&x->self);
-    const member *next = NULL;
-    uint32_t count = 0;
+/* The members that news are pushed to. As each is the next one of another, news reach all even where the draw leaves
+ * somebody out. */
+static uint32_t neighbours(gw_exchange *x) {
+    if (x->neighbours_known) return x->neighbour_count;
+    gw_peer_id *up = calloc(x->count + 1, sizeof *up);
+    uint32_t *indices = calloc(x->count + 1, sizeof *indices), count = 0;
+    GW_ASSERT_MEMORY(up != NULL && indices != NULL);
     for (uint32_t i = 0; i < x->count; i++) {
-        const member *m = &x->members[i];
-        if (!m->up) continue;
-        if (next == NULL || comes_before(&x->self, &m->id, &next->id)) next = m;
-        uint64_t draw = gw_mix64(key_of(&m->id) + own); /* the highest are kept, in falling order */
-        uint32_t at = count;
-        while (at > 0 && draws[at - 1] < draw) at--;
-        if (at == GW_EXCHANGE_FANOUT) continue;
-        if (count < GW_EXCHANGE_FANOUT) count++;
-        for (uint32_t k = count - 1; k > at; k--) {
-            draws[k] = draws[k - 1];
-            chosen[k] = chosen[k - 1];
-        }
-        draws[at] = draw;
-        chosen[at] = m;
+        if (!x->members[i].up) continue;
+        up[count] = x->members[i].id;
+        indices[count++] = i;
     }
-    for (uint32_t i = 0; i < count; i++)
-        if (chosen[i] == next) return count;
-    if (count > 0) chosen[count - 1] = next;
-    return count;
+    x->neighbour_count = gw_flock_links_first(&x->self, up, count, GW_EXCHANGE_FANOUT, x->neighbours);
+    for (uint32_t i = 0; i < x->neighbour_count; i++) x->neighbours[i] = indices[x->neighbours[i]];
+    x->neighbours_known = true;
+    free(up);
+    free(indices);
+    return x->neighbour_count;
 }
 
 /* Sending. */
@@ -173,15 +192,16 @@ static void put_announced(gw_writer *w, const gw_job_record_id *id, uint64_t dig
 /* Tells some others that a record has changed. */
 static void announce(gw_exchange *x, const gw_job_record_id *id, const gw_peer_id *but) {
     const gw_job_record *record = gw_job_records_find(x->records, id);
-    const member *chosen[GW_EXCHANGE_FANOUT];
     uint8_t bytes[HEAD_BYTES + 2 + ANNOUNCED_BYTES];
     if (record == NULL) return;
     gw_writer w = begin(bytes, sizeof bytes, ANNOUNCE);
     gw_put_u16(&w, 1);
     put_announced(&w, id, gw_job_record_digest(record));
-    uint32_t count = neighbours(x, chosen);
-    for (uint32_t i = 0; i < count; i++)
-        if (but == NULL || !gw_peer_id_equal(&chosen[i]->id, but)) send(x, &chosen[i]->id, &w);
+    uint32_t count = neighbours(x);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_peer_id *to = &x->members[x->neighbours[i]].id;
+        if (but == NULL || !gw_peer_id_equal(to, but)) send(x, to, &w);
+    }
 }
 
 static void send_claims(gw_exchange *x, const gw_peer_id *to, const gw_claims *claims) {
@@ -194,14 +214,16 @@ static void send_claims(gw_exchange *x, const gw_peer_id *to, const gw_claims *c
 }
 
 static void push_claims(gw_exchange *x, const gw_claims *claims, const gw_peer_id *but) {
-    const member *chosen[GW_EXCHANGE_FANOUT];
-    uint32_t count = neighbours(x, chosen);
-    for (uint32_t i = 0; i < count; i++)
-        if (!gw_peer_id_equal(&chosen[i]->id, but)) send_claims(x, &chosen[i]->id, claims);
+    uint32_t count = neighbours(x);
+    for (uint32_t i = 0; i < count; i++) {
+        const gw_peer_id *to = &x->members[x->neighbours[i]].id;
+        if (!gw_peer_id_equal(to, but)) send_claims(x, to, claims);
+    }
 }
 
 /* A digest of who has said what, without the order. */
 static uint64_t digest_of_list(const gw_claims *claims) {
+    if (claims->boot == 0) return 0; /* it is not known */
     uint64_t digest = gw_mix64(claims->boot) ^ gw_mix64(claims->number + 1);
     gw_reader r = gw_reader_on(claims->member.bytes, sizeof claims->member.bytes);
     digest = gw_mix64(digest + gw_get_u64(&r));
@@ -209,10 +231,7 @@ static uint64_t digest_of_list(const gw_claims *claims) {
 }
 
 static uint64_t claims_digest(const gw_exchange *x) {
-    uint64_t digest = x->own.boot != 0 ? digest_of_list(&x->own) : 0;
-    for (uint32_t i = 0; i < x->count; i++)
-        if (x->members[i].claims.boot != 0) digest += digest_of_list(&x->members[i].claims);
-    return digest;
+    return x->claims_digest + digest_of_list(&x->own);
 }
 
 static void send_root(gw_exchange *x, const gw_peer_id *to) {
@@ -346,20 +365,38 @@ static void close_load(load *l) {
 
 /* The gate. */
 
+/* Another member knows the same as this one, or has known it. */
+static void note_agreement(gw_exchange *x, const member *m) {
+    for (uint32_t i = 0; !x->past_gate && i < x->known_count; i++) {
+        if (x->known[i].agreed || !gw_peer_id_equal(&x->known[i].id, &m->id)) continue;
+        x->known[i].agreed = true;
+        x->agreed++;
+    }
+}
+
+/* Asks for links to members that were known, have not agreed, and are not linked with this one. */
+static void reach_out(gw_exchange *x) {
+    for (uint32_t i = 0, asked = 0; i < x->known_count && asked < GW_EXCHANGE_REACH; i++) {
+        const acquaintance *a = &x->known[x->reached++ % x->known_count];
+        const member *m = find(x, &a->id);
+        if (a->agreed || (m != NULL && m->up)) continue;
+        x->sink.reach(x->sink.context, &a->id);
+        asked++;
+    }
+}
+
 static void look_at_gate(gw_exchange *x, uint64_t now_ns) {
-    uint32_t agree = 0;
-    bool opened = x->past_gate;
-    for (uint32_t i = 0; i < x->count; i++) {
+    bool opened = false;
+    if (x->past_gate) return;
+    for (uint32_t i = 0; i < x->count && !opened; i++) {
         const member *m = &x->members[i];
-        if (!m->up || !m->agrees) continue;
-        opened |= m->past_gate;
-        for (uint32_t k = 0; k < x->known_count; k++) agree += gw_peer_id_equal(&m->id, &x->known[k]);
+        opened = m->up && m->agrees && m->past_gate;
     }
     /* This member is one of those that it knew. */
-    opened |= x->known_count > 0 && 2 * (agree + 1) > x->known_count + 1;
+    opened |= x->known_count > 0 && 2 * (x->agreed + 1) > x->known_count + 1;
     opened |= x->known_count == 0 && (!x->expects_others || now_ns >= x->opened_ns + GW_EXCHANGE_ALONE_NS);
     if (!opened && now_ns >= x->opened_ns + x->gate_ns) opened = x->forced = true;
-    x->news += opened != x->past_gate;
+    x->news += opened;
     x->past_gate = opened;
 }
 
@@ -460,9 +497,13 @@ static void hear_root(gw_exchange *x, member *m, gw_reader *r, uint64_t now_ns) 
     bool agreed = m->agrees, was_past = m->past_gate;
     m->past_gate = (flags & PAST_GATE) != 0;
     m->agrees = records == gw_job_records_digest(x->records);
+    if (m->agrees) note_agreement(x, m);
     /* Whoever asks learns the same of this member, or what differs. */
     if (!m->agrees) send_buckets(x, &m->id);
-    if (claims != claims_digest(x)) send_claimed(x, &m->id);
+    if (claims != claims_digest(x) && now_ns >= x->claimed_ns) {
+        send_claimed(x, &m->id);
+        if (x->count > GW_FLOCK_LINKS_ALL) x->claimed_ns = now_ns + x->count * CLAIMED_NS;
+    }
     if (m->agrees && (!agreed || m->past_gate != was_past)) send_root(x, &m->id);
     look_at_gate(x, now_ns);
 }
@@ -556,6 +597,7 @@ static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
         gw_claims_free(&claims);
         return;
     }
+    x->claims_digest += digest_of_list(&claims) - digest_of_list(&m->claims);
     gw_claims_free(&m->claims);
     m->claims = claims;
     x->news++;
@@ -680,6 +722,7 @@ bool gw_exchange_message(gw_exchange *x, const gw_peer_id *from, const void *byt
 void gw_exchange_up(gw_exchange *x, const gw_peer_id *id, uint64_t now_ns) {
     member *m = find_or_add(x, id);
     if (m == NULL) return;
+    x->neighbours_known &= m->up;
     m->up = true;
     m->heard = 0;
     m->agrees = m->past_gate = false;
@@ -690,14 +733,19 @@ void gw_exchange_up(gw_exchange *x, const gw_peer_id *id, uint64_t now_ns) {
 
 void gw_exchange_down(gw_exchange *x, const gw_peer_id *id) {
     member *m = find(x, id);
-    if (m != NULL) m->up = m->agrees = m->past_gate = false;
+    if (m == NULL) return;
+    x->neighbours_known &= !m->up;
+    m->up = m->agrees = m->past_gate = false;
 }
 
 void gw_exchange_gone(gw_exchange *x, const gw_peer_id *id) {
     member *m = find(x, id);
     if (m == NULL) return;
+    x->claims_digest -= digest_of_list(&m->claims);
     gw_claims_free(&m->claims);
     *m = x->members[--x->count];
+    rebuild_slots(x);
+    x->neighbours_known = false;
     x->sink.claims_changed(x->sink.context, id);
 }
 
@@ -743,8 +791,10 @@ void gw_exchange_tick(gw_exchange *x, uint64_t now_ns) {
     look_at_gate(x, now_ns);
     if (now_ns < x->round_ns) return;
     x->round_ns = now_ns + (x->past_gate ? GW_EXCHANGE_ROUND_NS : HURRY_NS);
-    const member *other = choose(x);
+    const member *other = x->past_gate ? NULL : choose(x, true);
+    if (other == NULL) other = choose(x, false);
     if (other != NULL) send_root(x, &other->id);
+    if (!x->past_gate) reach_out(x);
 }
 
 uint64_t gw_exchange_news(const gw_exchange *x) {
@@ -792,7 +842,7 @@ gw_exchange *gw_exchange_open(const gw_exchange_config *config, uint64_t now_ns)
                        .random = config->rng_seed};
     x->known = calloc(config->known_count + 1, sizeof *x->known);
     GW_ASSERT_MEMORY(x->known != NULL);
-    if (config->known_count > 0) memcpy(x->known, config->known, config->known_count * sizeof *x->known);
+    for (uint32_t i = 0; i < config->known_count; i++) x->known[i].id = config->known[i];
     look_at_gate(x, now_ns);
     return x;
 }
@@ -802,6 +852,7 @@ void gw_exchange_close(gw_exchange *x) {
     for (uint32_t i = 0; i < x->count; i++) gw_claims_free(&x->members[i].claims);
     gw_claims_free(&x->own);
     free(x->members);
+    free(x->slots);
     free(x->known);
     free(x);
 }

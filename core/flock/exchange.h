@@ -1,6 +1,8 @@
 /* How the members of a flock exchange records of jobs (records.h) and lists of claims (claims.h), so that all come to
  * know the same, whatever is lost, delayed or doubled on the way.
  *
+ *   links         a member is linked with all others, or, in a large flock, with some (links.h). What follows goes to those
+ *                 with which it is linked
  *   push          a record that has changed is announced, 24 bytes, to GW_EXCHANGE_FANOUT others, of which one is the next by
  *                 id, so that nobody is left out; who does not know the announced state asks for it, joins it, and announces
  *                 it in turn. Claims are pushed whole
@@ -8,7 +10,9 @@
  *                 differ, digests of 256 buckets follow, then the lists of those that differ, then what is in them
  *   gate          a member that starts may have been away while jobs were cancelled or ended. It is past its gate when it
  *                 has found itself to know the same as a member that is past its own, or as more than half of those that
- *                 it knew when it ended; or when gate_ns are over, which the caller says in its log
+ *                 it knew when it ended; or when gate_ns are over, which the caller says in its log. An agreement lasts,
+ *                 whether its link does or not: what the other knew then is known here from then on. Until the gate is
+ *                 passed, links are asked for to those with which there is none, GW_EXCHANGE_REACH a second
  *   durability    a member that has made a record durable says so to the one from which it got it, so that the
  *                 submitter learns on how many disks a submission is
  *
@@ -27,7 +31,8 @@
 #include "core/flock/records.h"
 
 enum {
-    GW_EXCHANGE_FANOUT = 8,
+    GW_EXCHANGE_FANOUT = 4,
+    GW_EXCHANGE_REACH = 16,
     GW_EXCHANGE_MEMBERS = 4096,          /* at most */
     GW_EXCHANGE_MESSAGE_BYTES = 1 << 20, /* no message is longer */
     GW_EXCHANGE_HOLDERS = 2,             /* a submission is acknowledged when so many members hold it */
@@ -44,6 +49,8 @@ typedef struct gw_exchange_sink {
     void *context;
     /* Sends a message to a member that is up. What cannot be sent is lost. */
     void (*send)(void *context, const gw_peer_id *to, const void *bytes, size_t length);
+    /* A link to a member is wanted for a while: it is up later, or the member is not there. */
+    void (*reach)(void *context, const gw_peer_id *member);
     /* A record is new or has changed by what another member knew. */
     void (*record_changed)(void *context, const gw_job_record_id *id);
     /* A member's list of claims has changed. */

@@ -94,6 +94,11 @@ static void send_message(void *context, const gw_peer_id *to, const void *bytes,
     p->post->length += w.length;
 }
 
+static void reach(void *context, const gw_peer_id *member) {
+    const party *p = context;
+    GW_ASSERT(member->bytes[0] >= 1 && member->bytes[0] <= MEMBERS && member->bytes[0] - 1 != p->number);
+}
+
 static void record_changed(void *context, const gw_job_record_id *id) {
     GW_ASSERT(gw_job_records_find(((party *)context)->records, id) != NULL);
 }
@@ -135,7 +140,7 @@ static void open_party(party *p, uint8_t number, uint8_t first, uint8_t records,
                                  .known_count = count,
                                  .gate_ns = GW_EXCHANGE_GATE_NS,
                                  .rng_seed = number,
-                                 .sink = {p, send_message, record_changed, claims_changed, held}};
+                                 .sink = {p, send_message, reach, record_changed, claims_changed, held}};
     p->exchange = gw_exchange_open(&config, 0);
     gw_claims claims = example_claims(number, 2);
     gw_exchange_set_claims(p->exchange, &claims, 0);

@@ -481,7 +481,7 @@ static int run_seeds(const arguments *a) {
 
 static int measure_flock(const arguments *a) {
     sim_flock_figures figures;
-    sim_flock_measure(SIM_FIGURES_MEMBERS, SIM_FIGURES_RECORDS, SIM_FIGURES_TELLING, a->first, &figures);
+    sim_flock_measure(SIM_FIGURES_MEMBERS, SIM_FIGURES_RECORDS, SIM_FIGURES_MEMBERS, a->first, &figures);
     sim_flock_figures_print(&figures);
     return sim_flock_figures_good(&figures) ? 0 : 1;
 }

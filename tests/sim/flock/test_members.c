@@ -1,4 +1,5 @@
 /* Members exchange what they know of jobs, and each decides what it runs. */
+#include "core/flock/links.h"
 #include "tools/sim/flock/world.h"
 
 #include <criterion/criterion.h>
@@ -147,6 +148,55 @@ Test(members, wait_at_the_gate) {
     cr_expect(gw_exchange_gate_is_forced(w->members[0].exchange));
     run(w, 2.5);
     cr_expect_eq(sim_flock_running(w, &id), 1);
+    sim_flock_close(w);
+}
+
+/* All have started anew. The first one knows what a majority knew when it has met two of four, though never both at once. */
+Test(members, pass_the_gate_by_agreements_that_outlast_their_links) {
+    sim_flock *w = open_members(5, 4);
+    for (uint32_t a = 0; a < 5; a++)
+        for (uint32_t b = 0; b < a; b++) sim_flock_cut(w, a, b, a != 1 || b != 0);
+    run(w, 3);
+    cr_expect_not(gw_exchange_is_past_gate(w->members[0].exchange));
+    sim_flock_cut(w, 0, 1, true);
+    run(w, 3);
+    sim_flock_cut(w, 0, 2, false);
+    run(w, 0.0005);
+    cr_expect_not(gw_exchange_is_past_gate(w->members[0].exchange));
+    run(w, 3);
+    cr_expect(gw_exchange_is_past_gate(w->members[0].exchange));
+    cr_expect_not(gw_exchange_is_past_gate(w->members[1].exchange));
+    cr_expect_not(gw_exchange_is_past_gate(w->members[3].exchange));
+    sim_flock_close(w);
+}
+
+/* With few links each, members know the same, and pass their gates by links that they ask for. */
+Test(members, of_a_large_flock_keep_few_links) {
+    enum { COUNT = 80 };
+    sim_flock *w = open_members(COUNT, 1);
+    run(w, 8);
+    for (uint32_t i = 0; i < COUNT; i++) cr_assert(gw_exchange_is_past_gate(w->members[i].exchange), "%u", i);
+    run(w, 2 * (double)GW_FLOCK_LINKS_IDLE_NS / 1e9);
+    uint32_t links = 0;
+    for (uint32_t a = 0; a < COUNT; a++)
+        for (uint32_t b = 0; b < COUNT; b++) links += sim_flock_link(w, a, b)->up;
+    cr_expect_geq(links, COUNT * GW_FLOCK_LINKS);
+    cr_expect_leq(links, COUNT * 2 * GW_FLOCK_LINKS);
+    gw_job_record_id ids[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) ids[i] = submit(w, i, 1, 1, 1, NULL);
+    run(w, 0.2);
+    cr_expect(sim_flock_agree(w));
+    run(w, 3);
+    for (uint32_t i = 0; i < COUNT; i++) cr_expect_eq(sim_flock_running(w, &ids[i]), 1, "%u", i);
+    for (uint32_t i = 0; i < COUNT / 4; i++) end_machine(w, i * 4);
+    run(w, 3);
+    for (uint32_t i = 0; i < COUNT / 4; i++) sim_flock_start(w, i * 4);
+    run(w, 30);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        cr_expect(gw_exchange_is_past_gate(w->members[i].exchange), "%u", i);
+        cr_expect_eq(sim_flock_running(w, &ids[i]), 1, "%u", i);
+    }
+    cr_expect(sim_flock_agree(w));
     sim_flock_close(w);
 }
 

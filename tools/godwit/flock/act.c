@@ -17,6 +17,7 @@ enum {
     REST_S = 5,
     SOON_S = 60,
     DOUBTFUL_S = 3600,
+    REST_FACTOR = 4, /* it rests from deciding for so many times as long as that took */
 };
 
 #define AGE_NS  (3600 * GW_SECOND_NS) /* between two looks for jobs that are over for long */
@@ -404,7 +405,8 @@ static void decide(void *context) {
             gw_exchange_all_heard(m->exchange, live, live_count, m->claims.number - back))
             in.heard = m->claims.number - back;
     due.count = 0;
-    uint64_t again_ns = gw_decide(m->decider, &in, &m->claims, note_action, &due);
+    uint64_t again_ns = gw_decide(m->decider, &in, &m->claims, note_action, &due), decided_ns = gw_now_ns();
+    m->decide_next_ns = decided_ns + REST_FACTOR * (decided_ns - in.now_ns);
     gw_member_lost_look(m);
     for (uint32_t i = 0; i < due.count; i++) carry_out(m, &due.list[i]);
     const gw_claims *told = gw_exchange_claims_of(m->exchange, &m->identity.id);
@@ -425,7 +427,9 @@ static void decide(void *context) {
 }
 
 void gw_member_decide_soon(gw_flock_member *m) {
-    if (m->decider != NULL && m->children != NULL && m->door != NULL) decide_at(m, gw_now_ns());
+    uint64_t now = gw_now_ns();
+    if (m->decider != NULL && m->children != NULL && m->door != NULL)
+        decide_at(m, now < m->decide_next_ns ? m->decide_next_ns : now);
 }
 
 /* Opening and closing. */

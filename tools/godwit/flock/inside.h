@@ -1,6 +1,6 @@
-/* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, act.c
- * decides about jobs and runs them, lost.c counts how often the others lost it, builds.c keeps the programs that children run,
- * serve.c answers commands, maps.c passes on
+/* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, reach.c
+ * keeps links to them, act.c decides about jobs and runs them, lost.c counts how often the others lost it, builds.c keeps the
+ * programs that children run, serve.c answers commands, maps.c passes on
  * what children of maps tell each other, view.c describes jobs and nodes. stock.c reads and writes
  * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
  * its own, which asks other members by transfer.c; keep.c sees to it that checkpoints are on two nodes. Thread: main, unless a comment says otherwise. */
@@ -49,6 +49,7 @@ enum {
 #define GW_SECOND_NS UINT64_C(1000000000)
 
 typedef struct gw_preparation gw_preparation;
+typedef struct gw_contact gw_contact;
 
 /* Where an answer goes: to a command on this machine, to a thread of this member, or to the member that has passed the
  * request on. */
@@ -154,6 +155,11 @@ typedef struct gw_flock_member {
     uint32_t known_count;
     bool known_changed;
 
+    /* reach.c */
+    gw_contact **contacts; /* members to which a link is wanted */
+    uint32_t contact_count;
+    gw_timer follow_links_timer, sweep_links_timer;
+
     /* act.c */
     gw_job_records *records;
     gw_record_store *store;
@@ -167,6 +173,7 @@ typedef struct gw_flock_member {
     gw_member_failure failures[GW_MEMBER_FAILURES];
     uint64_t doubtful_until_ns, aged_ns; /* aged_ns: when specifications of old jobs were dropped last */
     gw_timer decide_timer;
+    uint64_t decide_next_ns; /* not before */
     bool deciding, gate_told;
 
     /* lost.c */
@@ -216,9 +223,6 @@ typedef struct gw_flock_member {
 /* meet.c */
 bool gw_member_meet_open(gw_flock_member *m, gw_err *err);
 void gw_member_meet_close(gw_flock_member *m);
-/* Sends a message to another member: a kind, and bytes. */
-enum { GW_LINK_EXCHANGE = 1, GW_LINK_REQUEST, GW_LINK_ANSWER, GW_LINK_MAP };
-bool gw_member_send(gw_flock_member *m, const gw_peer_id *to, uint8_t kind, const void *bytes, size_t length);
 /* The address of a member; its port is that of the flock. False: it is not known. */
 bool gw_member_address(const gw_flock_member *m, const gw_peer_id *id, gw_addr *addr);
 bool gw_member_is_live(const gw_flock_member *m, const gw_peer_id *id);
@@ -228,6 +232,24 @@ const char *gw_member_name(const gw_flock_member *m, const gw_peer_id *id, char 
 void gw_member_write_known(gw_flock_member *m);
 /* Sets the timer of the exchange anew. */
 void gw_member_follow_exchange(gw_flock_member *m);
+
+/* reach.c */
+void gw_member_reach_open(gw_flock_member *m);
+void gw_member_reach_close(gw_flock_member *m);
+/* A member is live, or lives at other addresses now. */
+void gw_member_reach_live(gw_flock_member *m, const gw_peer_id *id);
+/* A member is live no more: its link ends. */
+void gw_member_reach_lost(gw_flock_member *m, const gw_peer_id *id);
+/* Something needs a link to a member: it is made, and ends when it has not been used for a while. */
+void gw_member_reach(gw_flock_member *m, const gw_peer_id *id);
+/* The link to a member is up. */
+void gw_member_reach_up(gw_flock_member *m, const gw_peer_id *id);
+/* A member has sent something that is not of the exchange. */
+void gw_member_reach_heard(gw_flock_member *m, const gw_peer_id *from);
+/* Sends a message to another member: a kind, and bytes. Where no link is kept to it, one is made, and the message waits. False:
+ * it is lost. */
+enum { GW_LINK_EXCHANGE = 1, GW_LINK_REQUEST, GW_LINK_ANSWER, GW_LINK_MAP };
+bool gw_member_send(gw_flock_member *m, const gw_peer_id *to, uint8_t kind, const void *bytes, size_t length);
 
 /* act.c */
 bool gw_member_act_open(gw_flock_member *m, gw_err *err);

@@ -82,11 +82,9 @@ static void note_away(gw_flock_member *m, const gw_peer_id *id, bool left) {
         gw_sides_lost(m->sides, id, gw_exchange_claims_of(m->exchange, id), gw_now_ns());
 }
 
-static void want_link(gw_flock_member *m, const gw_gossip_member *other) {
-    gw_err err;
+static void found(gw_flock_member *m, const gw_gossip_member *other) {
     if (other->addr_count == 0) return;
-    if (!gw_links_want(m->links, &other->id, other->addr, other->addr_count, &err))
-        gw_log(GW_WARN, "flock", "link: %s", err.text);
+    gw_member_reach_live(m, &other->id);
     note_known(m, &other->id, &other->addr[0]);
     gw_sides_live(m->sides, &other->id);
 }
@@ -95,8 +93,7 @@ static void lost(gw_flock_member *m, const gw_peer_id *id, bool left) {
     char name[GW_CLAIMS_NAME_TEXT];
     gw_log(GW_INFO, "flock", "%s %s", gw_member_name(m, id, name), left ? "has left" : "is gone");
     note_away(m, id, left);
-    gw_links_unwant(m->links, id);
-    gw_exchange_down(m->exchange, id);
+    gw_member_reach_lost(m, id);
     gw_exchange_gone(m->exchange, id);
     gw_member_decide_soon(m);
 }
@@ -112,7 +109,7 @@ static void gossip_event(void *context, const gw_gossip_event *event) {
         if (self || other->state > GW_GOSSIP_IS_SUSPECT) break;
         if (event->kind == GW_GOSSIP_ALIVE)
             gw_log(GW_INFO, "flock", "%s is here", gw_member_name(m, &other->id, name));
-        want_link(m, other);
+        found(m, other);
         gw_member_decide_soon(m);
         break;
     case GW_GOSSIP_DEAD:
@@ -174,6 +171,7 @@ static void link_up(void *context, const gw_peer_id *peer, const gw_remote *remo
     gw_flock_member *m = context;
     (void)remote;
     gw_exchange_up(m->exchange, peer, gw_now_ns());
+    gw_member_reach_up(m, peer);
     gw_member_follow_exchange(m);
 }
 
@@ -201,6 +199,7 @@ static void link_message(void *context, const gw_peer_id *peer, const uint8_t *b
     char name[GW_CLAIMS_NAME_TEXT];
     uint64_t news;
     if (count < 1) return;
+    if (bytes[0] != GW_LINK_EXCHANGE) gw_member_reach_heard(m, peer);
     switch (bytes[0]) {
     case GW_LINK_EXCHANGE:
         news = gw_exchange_news(m->exchange);
@@ -232,22 +231,14 @@ static void accepted(void *context, gw_stream *stream, const gw_remote *remote) 
         gw_stream_close(stream);
 }
 
-bool gw_member_send(gw_flock_member *m, const gw_peer_id *to, uint8_t kind, const void *bytes,
-                    size_t length) {
-    gw_err err;
-    uint8_t *message = malloc(length + 1);
-    GW_ASSERT_MEMORY(message != NULL);
-    message[0] = kind;
-    memcpy(message + 1, bytes, length);
-    bool good = gw_links_send(m->links, to, message, length + 1, &err);
-    free(message);
-    return good;
-}
-
 /* The exchange. */
 
 static void exchange_send(void *context, const gw_peer_id *to, const void *bytes, size_t length) {
     gw_member_send(context, to, GW_LINK_EXCHANGE, bytes, length);
+}
+
+static void exchange_reach(void *context, const gw_peer_id *id) {
+    gw_member_reach(context, id);
 }
 
 static void exchange_changed(void *context, const gw_job_record_id *id) {
@@ -393,7 +384,7 @@ static void open_exchange(gw_flock_member *m) {
         .expects_others = m->options->seed_count > 0,
         .gate_ns = m->options->gate_ns,
         .rng_seed = m->identity.incarnation.nonce + 1,
-        .sink = {m, exchange_send, exchange_changed, exchange_claims, exchange_held}};
+        .sink = {m, exchange_send, exchange_reach, exchange_changed, exchange_claims, exchange_held}};
     m->exchange = gw_exchange_open(&config, gw_now_ns());
     free(known);
 }
@@ -413,6 +404,7 @@ bool gw_member_meet_open(gw_flock_member *m, gw_err *err) {
     m->listener = gw_listener_open(m->loop, &m->local, m->tcp_fd, &events, err);
     m->tcp_fd = -1;
     if (m->listener == NULL) return false;
+    gw_member_reach_open(m);
     gw_gossip_start(m->gossip, gw_now_ns());
     set_timer(m, &m->gossip_timer, gw_gossip_next_deadline(m->gossip), gossip_due);
     gw_member_follow_exchange(m);
@@ -425,6 +417,7 @@ void gw_member_meet_close(gw_flock_member *m) {
     gw_timer_cancel(&m->exchange_timer);
     gw_seeds_close(m->seeds);
     gw_listener_close(m->listener);
+    gw_member_reach_close(m);
     gw_links_close(m->links);
     gw_udp_close(m->udp);
     gw_exchange_close(m->exchange);

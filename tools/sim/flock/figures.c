@@ -170,7 +170,8 @@ static void measure_telling(uint32_t members, uint64_t seed, sim_flock_figures *
                                .notice_most_ns = SIM_FLOCK_SECOND,
                                .disk_most_ns = 10 * SIM_FLOCK_MS,
                                .gate_ns = GW_EXCHANGE_GATE_NS,
-                               .takeover_ns = GW_SIDES_TAKEOVER_NS};
+                               .takeover_ns = GW_SIDES_TAKEOVER_NS,
+                               .rest_ns = 50 * SIM_FLOCK_MS};
     sim_flock *w = sim_flock_open(&config);
     sim_flock_introduce(w);
     for (uint32_t i = 0; i < members; i++) sim_flock_start(w, i);

@@ -71,6 +71,12 @@ static void send(void *context, const gw_peer_id *to, const void *bytes, size_t 
                                     .length = length});
 }
 
+static void reach(void *context, const gw_peer_id *to) {
+    sim_member *m = context;
+    uint32_t number = number_of(m->of, to);
+    if (gw_peer_id_equal(&m->of->members[number].id, to)) sim_flock_reach(m->of, m->number, number);
+}
+
 /* The disk. */
 
 static void write_record(sim_member *m, const gw_job_record_id *id);
@@ -326,7 +332,8 @@ static void decide_at(sim_member *m, uint64_t at_ns) {
 }
 
 void sim_member_decide_soon(sim_member *m) {
-    decide_at(m, sim_flock_now(m->of));
+    uint64_t now = sim_flock_now(m->of), rested_ns = m->decided_ns + m->of->config.rest_ns;
+    decide_at(m, now < rested_ns ? rested_ns : now);
 }
 
 static void drop_old_specs(sim_member *m) {
@@ -409,6 +416,7 @@ static void decide_due(void *context, const gw_sim_event *event) {
     sim_member *m = context;
     if (is_past_life(m, event) || event->a != m->decide_ns) return;
     m->decide_ns = SIM_FLOCK_NEVER;
+    m->decided_ns = sim_flock_now(m->of);
     decide(m);
 }
 
@@ -438,7 +446,7 @@ void sim_member_open(sim_member *m) {
                                  .expects_others = true,
                                  .gate_ns = w->config.gate_ns,
                                  .rng_seed = gw_rng_next(&w->rng),
-                                 .sink = {m, send, record_changed, claims_changed, held}};
+                                 .sink = {m, send, reach, record_changed, claims_changed, held}};
     m->exchange = gw_exchange_open(&config, now);
     m->decider = gw_decider_open(&m->id);
     m->claims.member = m->id;

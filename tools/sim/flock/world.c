@@ -1,6 +1,7 @@
 #include "tools/sim/flock/world.h"
 
 #include "core/base/assert.h"
+#include "core/flock/links.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -74,15 +75,87 @@ static void make_link(sim_flock *w, uint32_t a, uint32_t b) {
     }
 }
 
-static void meet(sim_member *m, const sim_member *other) {
-    uint32_t at = 0;
-    while (at < m->known_count && !gw_peer_id_equal(&m->known[at].id, &other->id)) at++;
-    if (at == m->known_count) {
-        m->known = realloc(m->known, (at + 1) * sizeof *m->known);
-        GW_ASSERT_MEMORY(m->known != NULL);
-        m->known_count++;
+/* Ends a link that nobody keeps, and nobody has asked for lately. */
+static void end_link(void *context, const gw_sim_event *event) {
+    sim_flock *w = context;
+    uint32_t a = (uint32_t)event->a, b = (uint32_t)event->b;
+    const sim_link *there = sim_flock_link(w, a, b), *back = sim_flock_link(w, b, a);
+    uint64_t asked_ns = there->asked_ns > back->asked_ns ? there->asked_ns : back->asked_ns;
+    if (!there->kept && !back->kept && asked_ns + GW_FLOCK_LINKS_IDLE_NS <= sim_flock_now(w))
+        break_link(w, a, b);
+}
+
+static void plan_link(sim_flock *w, uint64_t after_ns, void (*run)(void *, const gw_sim_event *), uint32_t a,
+                      uint32_t b) {
+    gw_sim_schedule(w->engine, sim_flock_now(w) + after_ns,
+                    &(gw_sim_event){.run = run, .context = w, .a = a, .b = b});
+}
+
+static void connect_link(void *context, const gw_sim_event *event) {
+    make_link(context, (uint32_t)event->a, (uint32_t)event->b);
+}
+
+void sim_flock_reach(sim_flock *w, uint32_t from, uint32_t to) {
+    sim_link *link = sim_flock_link(w, from, to);
+    if (!link->sees || link->up) return;
+    link->asked_ns = sim_flock_now(w);
+    plan_link(w, sim_flock_between(w, w->config.message_least_ns, w->config.message_most_ns), connect_link,
+              from, to);
+    plan_link(w, GW_FLOCK_LINKS_IDLE_NS, end_link, from, to);
+}
+
+/* A member looks to whom it keeps links. */
+static void follow_links(void *context, const gw_sim_event *event) {
+    sim_flock *w = context;
+    sim_member *m = &w->members[event->a];
+    uint32_t count = 0, got, chosen[GW_FLOCK_LINKS_ALL];
+    m->follows = false;
+    if (!m->alive) return;
+    gw_peer_id *ids = calloc(w->count, sizeof *ids);
+    uint32_t *numbers = calloc(w->count, sizeof *numbers);
+    bool *was = calloc(w->count, sizeof *was);
+    GW_ASSERT_MEMORY(ids != NULL && numbers != NULL && was != NULL);
+    for (uint32_t i = 0; i < w->count; i++) {
+        sim_link *link = sim_flock_link(w, m->number, i);
+        was[i] = link->kept;
+        link->kept = false;
+        if (!link->sees) continue;
+        ids[count] = w->members[i].id;
+        numbers[count++] = i;
     }
-    m->known[at] = (sim_known){other->id, sim_flock_now(m->of)};
+    got = gw_flock_links_choose(&m->id, ids, count, chosen);
+    for (uint32_t i = 0; i < got; i++) {
+        sim_flock_link(w, m->number, numbers[chosen[i]])->kept = true;
+        make_link(w, m->number, numbers[chosen[i]]);
+    }
+    for (uint32_t i = 0; i < w->count; i++) {
+        sim_link *link = sim_flock_link(w, m->number, i);
+        if (!was[i] || link->kept) continue;
+        link->asked_ns = sim_flock_now(w);
+        plan_link(w, GW_FLOCK_LINKS_IDLE_NS, end_link, m->number, i);
+    }
+    free(ids);
+    free(numbers);
+    free(was);
+}
+
+static void follow_links_soon(sim_flock *w, uint32_t number) {
+    if (w->members[number].follows) return;
+    w->members[number].follows = true;
+    plan_link(w, 0, follow_links, number, 0);
+}
+
+static void meet(sim_member *m, const sim_member *other) {
+    sim_link *link = sim_flock_link(m->of, m->number, other->number);
+    if (link->known_at == 0) {
+        if (m->known_count == m->known_room) {
+            m->known_room = 2 * m->known_room + 8;
+            m->known = realloc(m->known, m->known_room * sizeof *m->known);
+            GW_ASSERT_MEMORY(m->known != NULL);
+        }
+        link->known_at = ++m->known_count;
+    }
+    m->known[link->known_at - 1] = (sim_known){other->id, sim_flock_now(m->of)};
 }
 
 void sim_flock_introduce(sim_flock *w) {
@@ -102,13 +175,14 @@ static void notice(void *context, const gw_sim_event *event) {
     if (live) {
         meet(m, other);
         gw_sides_live(m->sides, &other->id);
-        make_link(w, a, b);
+        if (!link->up) follow_links_soon(w, a);
     } else if (link->sees) {
         sim_flock_say(w, "%u takes %u for dead", a, b);
+        const gw_claims *claims = gw_exchange_claims_of(m->exchange, &other->id);
         meet(m, other); /* it was there until now */
-        link->lost_ns = sim_flock_now(w);
+        link->lost_ns = claims != NULL && claims->drained ? 0 : sim_flock_now(w);
         break_link(w, a, b);
-        gw_sides_lost(m->sides, &other->id, gw_exchange_claims_of(m->exchange, &other->id), sim_flock_now(w));
+        gw_sides_lost(m->sides, &other->id, claims, sim_flock_now(w));
         gw_exchange_gone(m->exchange, &other->id);
     }
     if (live == link->sees) return;
@@ -151,6 +225,7 @@ void sim_flock_start(sim_flock *w, uint32_t number) {
     for (uint32_t i = 0; i < w->count; i++) {
         sim_flock_link(w, number, i)->sees = false;
         sim_flock_link(w, number, i)->lost_ns = 0;
+        sim_flock_link(w, number, i)->kept = false;
     }
     sim_member_open(m);
     plan_notices(w, number);
@@ -236,6 +311,8 @@ void sim_flock_restore(sim_flock *w, uint32_t number, const gw_job_records *reco
         }
         link->sees = false;
         link->lost_ns = 0;
+        link->known_at = 0;
+        sim_flock_link(w, number, i)->known_at = 0;
     }
     m->id = id_of(number, m->id.bytes[2] + 1u);
     m->known_count = 0;

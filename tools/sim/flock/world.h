@@ -1,8 +1,8 @@
 /* Members of a standing flock under virtual time: the real exchanges and deciders of core/flock on a network, disks and
  * children that are stand-ins. What fails and when is the caller's: a scenario's (scenario.h), or a test's.
  *
- *   network   messages of a link arrive in order; a link breaks when an end of it ends or the pair is cut, and what was on
- *             its way is lost. Who is live is told to each member after a delay of its own, as gossip would tell it
+ *   network   members keep links as core/flock/links.h says. Messages of a link arrive in order; it breaks when an end of it
+ *             ends or the pair is cut, and what was on its way is lost. Who is live is told to each member after a delay of its own, as gossip would tell it
  *   disk      a record is durable some time after it has changed, unless the disk is full or the process ends before
  *   children  run for as long as the fate says that the caller gives them, and outlive their member but not its machine
  *
@@ -64,15 +64,17 @@ typedef struct sim_member {
     struct sim_flock *of;
     uint32_t number;
     gw_peer_id id;
-    bool alive;         /* its process runs */
-    bool full;          /* its disk takes no writes */
-    uint64_t lives;     /* processes so far: what was planned for one does not happen to the next */
-    uint64_t alive_ns;  /* since when its process runs, or does not */
-    uint64_t past_ns;   /* when it passed its gate in this life; SIM_FLOCK_NEVER: it has not */
-    uint64_t decide_ns; /* when it decides next */
-    uint64_t tick_ns;   /* when its exchange is looked at next */
-    uint64_t aged_ns;   /* when it has dropped specifications of old jobs last */
-    uint32_t dropped;   /* how many it has dropped */
+    bool alive;          /* its process runs */
+    bool full;           /* its disk takes no writes */
+    uint64_t decided_ns; /* when it has decided last */
+    uint64_t lives;      /* processes so far: what was planned for one does not happen to the next */
+    uint64_t alive_ns;   /* since when its process runs, or does not */
+    uint64_t past_ns;    /* when it passed its gate in this life; SIM_FLOCK_NEVER: it has not */
+    uint64_t decide_ns;  /* when it decides next */
+    bool follows;        /* it is to look soon to which members it keeps links */
+    uint64_t tick_ns;    /* when its exchange is looked at next */
+    uint64_t aged_ns;    /* when it has dropped specifications of old jobs last */
+    uint32_t dropped;    /* how many it has dropped */
     gw_job_records *records, *disk;
     gw_exchange *exchange;
     gw_decider *decider;
@@ -84,7 +86,7 @@ typedef struct sim_member {
     sim_child *children;
     uint32_t child_count, child_room;
     sim_known *known; /* on its disk: members that it has met, and when it saw them last */
-    uint32_t known_count;
+    uint32_t known_count, known_room;
     sim_pending pending[SIM_FLOCK_PENDING];
     uint32_t pending_count;
     uint32_t starts, stops, held;
@@ -110,15 +112,21 @@ typedef struct sim_flock_config {
     uint64_t disk_least_ns, disk_most_ns;
     uint64_t leave_least_ns, leave_most_ns; /* until a child that is asked to end has ended */
     uint64_t gate_ns, takeover_ns;
+    uint64_t rest_ns; /* between two decisions of a member, at least */
     sim_flock_events events;
 } sim_flock_config;
 
 typedef struct sim_link {
-    bool up, sees;    /* sees: the first member takes the second one for live */
-    uint64_t up_ns;   /* since when it is up */
-    uint64_t lost_ns; /* when the first took the second for dead last, in the lives of both; 0: never */
-    uint32_t breaks;  /* messages that were sent before the last one are lost */
-    uint64_t last_ns; /* when the last message arrives */
+    bool up, sees;  /* sees: the first member takes the second one for live */
+    uint64_t up_ns; /* since when it is up */
+    uint64_t
+        lost_ns; /* when the first took the second for dead last; 0: never in this life, or it was drained */
+    uint32_t breaks;   /* messages that were sent before the last one are lost */
+    uint64_t last_ns;  /* when the last message arrives */
+    bool kept;         /* the first member keeps it (core/flock/links.h) */
+    uint64_t asked_ns; /* when the first member asked for it last, though it does not keep it */
+    uint32_t
+        known_at; /* 1 + the place of the second member among those that the first one has met; 0: it has not */
 } sim_link;
 
 typedef struct sim_flock {
@@ -180,5 +188,7 @@ void sim_member_open(sim_member *m);
 void sim_member_close(sim_member *m);
 void sim_member_decide_soon(sim_member *m);
 void sim_member_follow_exchange(sim_member *m);
+/* A member needs a link to another one for a while. */
+void sim_flock_reach(sim_flock *w, uint32_t from, uint32_t to);
 
 #endif
