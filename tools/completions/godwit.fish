@@ -578,7 +578,7 @@ complete -c godwit -n '__godwit_is sim' -l founders -x -d 'The number of peers t
 complete -c godwit -n '__godwit_is sim' -l frugal -x -d 'Deal by energy, as godwit run --deal energy, with steps that may take N \- 1 thousandths longer; 0 means by speed'
 complete -c godwit -n '__godwit_is sim' -l gossip -x -d 'Measure gossip alone among 3 to 10000 peers, with 30 bytes of memory for each pair'
 complete -c godwit -n '__godwit_is sim' -l jobs -x -d 'The number of processes for --minutes'
-complete -c godwit -n '__godwit_is sim' -l figures -d 'With --flock: measure, instead of running seeds, how long a decision takes after a change among 1,000 members with 10,000 jobs, what each of 200 members sends at rest, and how soon a submission is known to them'
+complete -c godwit -n '__godwit_is sim' -l figures -d 'With --flock: measure, instead of running seeds, how long a decision takes after a change among 1,000 members with 10,000 jobs, what each of these members sends at rest, and how soon a submission is known to them'
 complete -c godwit -n '__godwit_is sim' -l flock -d 'Run the members of a standing flock Pq godwit up and the jobs that are submitted to it, instead of the peers of one job'
 complete -c godwit -n '__godwit_is sim' -l keep-going -d 'Do not stop at the first seed that fails'
 complete -c godwit -n '__godwit_is sim' -l members -x -d 'The number of members of --flock, 1 to 64'
