@@ -40,7 +40,7 @@ class Net(L.LightningModule):
         super().__init__()
         self.save_hyperparameters()
         self.net = nn.Sequential(nn.Linear(6, width, bias=False), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 3))
-        self.batches_seen = 0
+        self.batches_seen = self.validated = 0
         self.epochs_seen = []
 
     def step(self, batch):
@@ -68,6 +68,7 @@ class Net(L.LightningModule):
     def on_train_batch_end(self, outputs, batch, batch_idx):
         if case == "flock":
             deaths.at("once", self.global_step)
+            self.validated += int(self.trainer.fit_loop.epoch_loop.val_loop._has_run)
         self.batches_seen += 1
 
     def on_validation_epoch_end(self):

@@ -274,6 +274,7 @@ class Course:
         trainer, plan = self._trainer, self._trainer.plan
         self._begin_step(u.step)
         trainer.see(u.update + 1, self.epoch)
+        trainer.fit_loop.epoch_loop.val_loop._has_run = self.validations > 0  # this process may not have seen one
         is_last = plan.is_last(u.update)
         batches = plan.batches_of(u.update)
         trainer.fit_loop.epoch_loop.batch_progress.is_last_batch = is_last
