@@ -19,6 +19,7 @@ typedef struct entry {
     uint64_t seen;               /* the decision that met it last */
     uint64_t since_ns; /* since when it is known here; 0: since before this member was past its gate */
     uint64_t running;  /* the last decision in which a live member said that it runs it */
+    uint64_t stays;    /* the last decision in which it may have no nodes but those */
     uint64_t apart;    /* the last decision in which a node is able or not because of a claim on this job */
     uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
     gw_job_spec spec;
@@ -202,12 +203,16 @@ typedef struct work {
 /* Whether a command may run where members are away, so that it is not to be started here. */
 static bool is_away(work *w, entry *e) {
     const gw_decide_input *in = w->in;
-    if (!w->lesser || e->spec.kind != GW_JOB_COMMAND || e->running == w->d->decision) return false;
+    if (!w->lesser || e->spec.kind != GW_JOB_COMMAND) return false;
     uint64_t until_ns = gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns);
     if (until_ns == 0) return false;
+    if (until_ns < w->back_ns) w->back_ns = until_ns;
+    if (e->running == w->d->decision) { /* it goes on where it runs on this side, and nowhere else */
+        e->apart = e->stays = w->d->decision;
+        return false;
+    }
     e->view.reason = GW_WAIT_AWAY;
     e->view.until_ns = until_ns;
-    if (until_ns < w->back_ns) w->back_ns = until_ns;
     return true;
 }
 
@@ -240,11 +245,11 @@ static bool sets_apart(const work *w, const gw_claims *list, const gw_claim *cla
 }
 
 /* Whether a node may have a job. That a node is of another class is left to the allotment. */
-static bool is_able(const work *w, const gw_claims *list, const char *build_name,
-                    const gw_job_record_id *id) {
-    const gw_claim *claim = id != NULL ? gw_claims_find(list, id) : NULL;
+static bool is_able(const work *w, const gw_claims *list, const char *build_name, const entry *e) {
+    const gw_claim *claim = e != NULL ? gw_claims_find(list, &e->id) : NULL;
+    bool takes = takes_more(w, list) && (e == NULL || e->stays != w->d->decision);
     if (claim != NULL && claim->state == GW_CLAIM_STRUCK) return false;
-    if (!takes_more(w, list) && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
+    if (!takes && (claim == NULL || claim->state != GW_CLAIM_RUNNING)) return false;
     return gw_claims_has_build(list, build_name);
 }
 
@@ -276,12 +281,12 @@ static void add_nodes(work *w) {
     }
 }
 
-/* The nodes that are not able, for jobs of a build (id NULL), or for one job. */
-static uint32_t *list_struck(const work *w, const char *name, const gw_job_record_id *id, uint32_t *count) {
+/* The nodes that are not able, for jobs of a build (e NULL), or for one job. */
+static uint32_t *list_struck(const work *w, const char *name, const entry *e, uint32_t *count) {
     uint32_t *struck = calloc(w->node_count + 1, sizeof *struck);
     GW_ASSERT_MEMORY(struck != NULL);
     for (uint32_t n = 0; n < w->node_count; n++)
-        if (!is_able(w, w->lists[n], name, id)) struck[(*count)++] = n;
+        if (!is_able(w, w->lists[n], name, e)) struck[(*count)++] = n;
     return struck;
 }
 
@@ -336,7 +341,7 @@ static void add_job(work *w, entry *e) {
     uint32_t *struck = w->builds[of_build].struck;
     if (e->apart == w->d->decision) {
         struck_count = 0;
-        struck = w->apart[w->apart_count++] = list_struck(w, spec->build, &e->id, &struck_count);
+        struck = w->apart[w->apart_count++] = list_struck(w, spec->build, e, &struck_count);
         e->view.able = count_able(w, spec, struck, struck_count);
     } else {
         e->view.able = able_of_kind(w, spec, of_build);
