@@ -207,12 +207,12 @@ static bool is_away(work *w, entry *e) {
     uint64_t until_ns = gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns);
     if (until_ns == 0) return false;
     if (until_ns < w->back_ns) w->back_ns = until_ns;
+    e->view.until_ns = until_ns;
     if (e->running == w->d->decision) { /* it goes on where it runs on this side, and nowhere else */
         e->apart = e->stays = w->d->decision;
         return false;
     }
     e->view.reason = GW_WAIT_AWAY;
-    e->view.until_ns = until_ns;
     return true;
 }
 

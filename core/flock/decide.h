@@ -76,9 +76,11 @@ typedef struct gw_job_view {
     const gw_job_spec *spec; /* NULL: not known */
     gw_wait_reason reason;
     gw_job_record_id after; /* AFTER, BROKEN: which */
-    uint64_t until_ns;      /* AWAY: it starts here then, if they do not come back */
-    uint32_t placed;        /* nodes that the allotment gives it */
-    uint32_t able;          /* live nodes that may have it */
+    /* AWAY: it starts here then, if they do not come back. Otherwise, if it is not 0, it goes on where it runs until then,
+     * and nowhere else. */
+    uint64_t until_ns;
+    uint32_t placed; /* nodes that the allotment gives it */
+    uint32_t able;   /* live nodes that may have it */
 } gw_job_view;
 
 /* Running out of memory ends the process. */

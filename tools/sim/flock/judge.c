@@ -297,7 +297,7 @@ static bool takes_for_live(const sim_judge *j, uint32_t a, uint32_t b) {
 /* Whether a member keeps a command back for others that it has lost, and which it may have lost later than others have. */
 static bool keeps_back(const sim_judge *j, const sim_member *m) {
     for (uint32_t i = 0; i < j->job_count; i++)
-        if (gw_decider_view(m->decider, &j->jobs[i].id).reason == GW_WAIT_AWAY) return true;
+        if (gw_decider_view(m->decider, &j->jobs[i].id).until_ns != 0) return true;
     return false;
 }
 
