@@ -44,7 +44,7 @@ void gw_map_supply_follow(gw_map_supply *s, uint32_t from, uint64_t now_ns) {
     s->frontier = from + half;
     s->skipped = from;
     s->skipped_end = from + half;
-    s->skips_until_ns = now_ns + GW_MAP_SUPPLY_LATE_NS;
+    s->skips_until_ns = now_ns + GW_MAP_SUPPLY_SKIP_NS;
     for (uint32_t task = 0; task < from; task++) gw_map_supply_late(s, task, now_ns);
 }
 

@@ -1,14 +1,15 @@
 /* The tasks of a map that a leader may deal next: those that were never dealt, in their order, and those that are to be
  * dealt once more. What a peer held that has vanished is dealt after GW_MAP_SUPPLY_LATE_NS, or when there is nothing else:
- * it may be cut off for a moment, and go on with it. A leader that follows upon another one, which may be cut off as well
- * and deal on, begins further behind for as long. Pure; one thread at a time. Running out of memory ends the process. */
+ * it may be cut off for a moment, and go on with it. These are few, and somebody may wait for them. A leader that follows
+ * upon another one, which may be cut off as well and deal on, begins further behind for GW_MAP_SUPPLY_SKIP_NS. Pure; one thread at a time. Running out of memory ends the process. */
 #ifndef GODWIT_CORE_MAP_SUPPLY_H
 #define GODWIT_CORE_MAP_SUPPLY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GW_MAP_SUPPLY_LATE_NS UINT64_C(10000000000)
+#define GW_MAP_SUPPLY_LATE_NS UINT64_C(300000000)
+#define GW_MAP_SUPPLY_SKIP_NS UINT64_C(10000000000)
 
 /* A task that is dealt again late. */
 typedef struct gw_map_late {
