@@ -8,6 +8,9 @@
 
 enum { NONE = UINT32_MAX };
 
+/* A member that comes back from the lesser side keeps commands back for so long that it hears what became of them. */
+#define BACK_NS UINT64_C(10000000000)
+
 /* What is remembered of a job that is not over. */
 typedef struct entry {
     gw_job_record_id id;
@@ -19,6 +22,7 @@ typedef struct entry {
     uint64_t seen;               /* the decision that met it last */
     uint64_t since_ns; /* since when it is known here; 0: since before this member was past its gate */
     uint64_t running;  /* the last decision in which a live member said that it runs it */
+    bool was_away;     /* it was kept back by the last decision */
     uint64_t stays;    /* the last decision in which it may have no nodes but those */
     uint64_t apart;    /* the last decision in which a node is able or not because of a claim on this job */
     uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
@@ -30,7 +34,8 @@ struct gw_decider {
     uint64_t decision;
     bool was_past_gate, was_larger, was_lesser; /* was_lesser: after it was on the larger side */
     uint32_t returns;
-    entry **table; /* open addressing; a power of two */
+    uint64_t lesser_ns; /* when it was on the lesser side last */
+    entry **table;      /* open addressing; a power of two */
     uint32_t count, room;
     entry **by_record; /* the entry of the record at each index when it was met last, or NULL */
     entry **met;       /* in this decision, in the order of the records */
@@ -203,9 +208,12 @@ typedef struct work {
 /* Whether a command may run where members are away, so that it is not to be started here. */
 static bool is_away(work *w, entry *e) {
     const gw_decide_input *in = w->in;
-    if (!w->lesser || e->spec.kind != GW_JOB_COMMAND) return false;
-    uint64_t until_ns = gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns);
-    if (until_ns == 0) return false;
+    if (e->spec.kind != GW_JOB_COMMAND || (!w->lesser && !e->was_away)) return false;
+    uint64_t until_ns =
+        w->lesser ? gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns)
+                  : w->d->lesser_ns + BACK_NS;
+    e->was_away = until_ns > in->now_ns;
+    if (!e->was_away) return false;
     if (until_ns < w->back_ns) w->back_ns = until_ns;
     e->view.until_ns = until_ns;
     if (e->running == w->d->decision) { /* it goes on where it runs on this side, and nowhere else */
@@ -393,6 +401,7 @@ static work *open_work(gw_decider *d, const gw_decide_input *in) {
     w->self = NONE;
     w->lesser = in->sides != NULL && gw_sides_is_lesser(in->sides, in->members, in->member_count, in->now_ns);
     w->back_ns = UINT64_MAX;
+    if (w->lesser) d->lesser_ns = in->now_ns;
     w->nodes = calloc(in->member_count + 1, sizeof *w->nodes);
     w->lists = calloc(in->member_count + 1, sizeof(const gw_claims *));
     w->jobs = calloc(d->met_count + 1, sizeof *w->jobs);
