@@ -23,7 +23,13 @@ struct gw_vector_path {
     void (*pack)(const int64_t *elements, uint32_t lines, uint32_t bits, uint8_t *to, gw_checksum *checksum);
     void (*unpack)(const uint8_t *from, uint32_t lines, uint32_t bits, const int64_t *ours, int64_t *out,
                    gw_checksum *before, gw_checksum *after);
+    /* Unpacks past the caches; `out` is aligned to a line. */
+    void (*unpack_past)(const uint8_t *from, uint32_t lines, uint32_t bits, int64_t *out,
+                        gw_checksum *checksum);
 };
+
+/* Puts what was written past the caches before all later writes, as it is not otherwise for other threads. */
+void gw_vector_fence(void);
 
 /* The bytes before the next row of a checksum begins, at most `bytes`. */
 uint64_t gw_checksum_before_row(const gw_checksum *checksum, uint64_t bytes);

@@ -195,6 +195,26 @@ uint64_t gw_unpack_blocks(const gw_vector_path *path, const uint8_t *widths, con
     return unpack_range(path, widths, from, count, NULL, out, checksum, NULL);
 }
 
+uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
+                               uint64_t count, int64_t *out, gw_checksum *checksum) {
+    uint64_t bytes = 0;
+    GW_ASSERT(begins_row(checksum));
+    for (uint64_t i = 0; i < count; i += GW_PACK_BLOCK, widths++) {
+        uint64_t here = least(count - i, GW_PACK_BLOCK);
+        bool whole = here % LINE_ELEMENTS == 0 && *widths > 0 && *widths < GW_PACK_WIDTH;
+        if (whole && (uintptr_t)(out + i) % GW_VECTOR_LINE == 0) {
+            path->unpack_past(from + bytes, (uint32_t)lines_of(here), *widths, out + i, checksum);
+            count_values(checksum, here);
+            bytes += gw_pack_block_bytes(here, *widths);
+        } else {
+            GW_ASSERT(*widths <= GW_PACK_WIDTH);
+            bytes += unpack_block(path, from + bytes, (uint32_t)here, *widths, NULL, out + i, checksum, NULL);
+        }
+    }
+    gw_vector_fence();
+    return bytes;
+}
+
 uint64_t gw_unpack_add(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from, uint64_t count,
                        const int64_t *ours, int64_t *out, gw_checksum *before, gw_checksum *after) {
     GW_ASSERT((before == NULL) == (after == NULL) && (before == NULL || before->values == after->values));

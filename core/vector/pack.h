@@ -61,6 +61,10 @@ bool gw_packed_is_least(const gw_vector_path *path, const void *packed, uint64_t
 /* Unpacks a range of blocks to `out`; widths are at most 64. Returns the bytes read from `from`. */
 uint64_t gw_unpack_blocks(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
                           uint64_t count, int64_t *out, gw_checksum *checksum);
+/* The same for an `out` that nobody reads soon: it is written past the caches, so that it is not read from memory
+ * before, and nothing else leaves them. The checksum is not NULL. */
+uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
+                               uint64_t count, int64_t *out, gw_checksum *checksum);
 /* Computes out[i] = ours[i] + the unpacked element i, which wraps; `ours` is `out` or disjoint. `before` is of the
  * unpacked elements, `after` of the sums; both stand at the same place, or both are NULL. */
 uint64_t gw_unpack_add(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from, uint64_t count,

@@ -1,6 +1,10 @@
 #include "core/vector/inside.h"
 
+#include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 /* Makes the compiler take the vector from its register from here on, and not read it from memory again. */
 #if defined(__x86_64__)
@@ -9,6 +13,11 @@
 #define IN_REGISTER(vector) __asm__("" : "+w"(vector))
 #endif
 
+#if defined(__x86_64__)
+#define STREAM(to, vector) _mm_stream_si128((__m128i *)(void *)(to), (__m128i)(vector))
+#else
+#define STREAM(to, vector) memcpy(to, &(vector), sizeof(vector))
+#endif
 #define ROWS(function) function##_plain
 #define ROWS_NAME      "plain"
 #define ROWS_TARGET
@@ -17,16 +26,20 @@
 
 #if defined(__x86_64__)
 
-#define ROWS(function) function##_avx2
-#define ROWS_NAME      "avx2"
-#define ROWS_TARGET    __attribute__((target("avx2")))
-#define ROWS_WIDTH     32
+#undef STREAM
+#define STREAM(to, vector) _mm256_stream_si256((__m256i *)(void *)(to), (__m256i)(vector))
+#define ROWS(function)     function##_avx2
+#define ROWS_NAME          "avx2"
+#define ROWS_TARGET        __attribute__((target("avx2")))
+#define ROWS_WIDTH         32
 #include "core/vector/rows.inc"
 
-#define ROWS(function) function##_avx512
-#define ROWS_NAME      "avx512"
-#define ROWS_TARGET    __attribute__((target("avx512f")))
-#define ROWS_WIDTH     64
+#undef STREAM
+#define STREAM(to, vector) _mm512_stream_si512((__m512i *)(void *)(to), (__m512i)(vector))
+#define ROWS(function)     function##_avx512
+#define ROWS_NAME          "avx512"
+#define ROWS_TARGET        __attribute__((target("avx512f")))
+#define ROWS_WIDTH         64
 #include "core/vector/rows.inc"
 
 static const gw_vector_path *const paths[] = {&path_plain, &path_avx2, &path_avx512};
@@ -53,6 +66,12 @@ const gw_vector_path *const *gw_vector_paths(uint32_t *count) {
 
 const gw_vector_path *gw_vector_path_best(void) {
     return paths[count_paths() - 1];
+}
+
+void gw_vector_fence(void) {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 const char *gw_vector_path_name(const gw_vector_path *path) {

@@ -41,6 +41,12 @@ static void unpack(void *context) {
     gw_unpack_blocks(v->path, v->packed, blocks, v->count, v->out, v->sums ? &v->before : NULL);
 }
 
+static void unpack_past(void *context) {
+    vectors *v = context;
+    const uint8_t *blocks = v->packed + gw_pack_head(v->count);
+    gw_unpack_past_caches(v->path, v->packed, blocks, v->count, v->out, &v->before);
+}
+
 static void unpack_add(void *context) {
     vectors *v = context;
     const uint8_t *blocks = v->packed + gw_pack_head(v->count);
@@ -63,8 +69,8 @@ static void print_row(const char *name, const char *path, gw_bench_work *work, v
     for (int sums = 0; sums < 2; sums++) {
         v->sums = sums == 1;
         v->before = v->after = (gw_checksum){.values = 0};
-        if (sums == 0 ? work == add : work == copy)
-            continue; /* the one has none, the other has them always */
+        if (sums == 0 ? work == add || work == unpack_past : work == copy)
+            continue; /* some have them always, the last one has none */
         double ns = gw_bench_best(work, v, UNCACHED / v->count);
         gb_per_s[sums] = (double)(v->count * sizeof *v->out) / ns;
     }
@@ -81,7 +87,8 @@ static void measure_all(vectors *v, const char *where) {
     static const struct {
         const char *name;
         gw_bench_work *work;
-    } works[] = {{"pack", pack}, {"unpack", unpack}, {"unpack and add", unpack_add}};
+    } works[] = {
+        {"pack", pack}, {"unpack", unpack}, {"past the caches", unpack_past}, {"unpack and add", unpack_add}};
     uint32_t count;
     const gw_vector_path *const *paths = gw_vector_paths(&count);
     v->path = paths[count - 1];
