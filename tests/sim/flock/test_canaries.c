@@ -24,7 +24,7 @@ bool __wrap_gw_exchange_is_past_gate(const gw_exchange *exchange) {
 
 bool __wrap_gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
                                uint64_t now_ns) {
-    return broken != EQUAL && __real_gw_sides_is_lesser(sides, lists, count, now_ns);
+    return broken != EQUAL && broken != GATE && __real_gw_sides_is_lesser(sides, lists, count, now_ns);
 }
 
 gw_allotment __wrap_gw_allot(const gw_allot_input *input) {
@@ -55,6 +55,8 @@ static bool is_found(const char *promise, uint32_t without) {
     return false;
 }
 
+/* A member that comes back would mostly be kept from that by the rule of the lesser side too, which is broken here as
+ * well: a flock that has lost its power has no lesser side. */
 Test(canaries, members_that_start_jobs_before_they_know_what_is_over) {
     broken = GATE;
     cr_expect(is_found("over:", 1u << SIM_CALM));
