@@ -63,7 +63,7 @@ SANITIZED_FIRST = [("memcheck", "test_gpu_exact"), ("memcheck", "test_gpu_kernel
 SHARING = ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_exact", "test_gpu_kernels", "test_gpu_gpt_kernels")
 SANITIZED = [("racecheck", suite) for suite in SHARING]
 SANITIZED += [("memcheck", suite) for suite in ("test_gpu_attention", "test_gpu_gpt_rows", "test_gpu_gpt_kernels")]
-SANITIZED += [("memcheck", suite) for suite in ("test_gpu_exact", "test_gpu_kernels", "test_gpu_graph")]
+SANITIZED += [("memcheck", suite) for suite in ("test_gpu_exact", "test_gpu_kernels", "test_gpu_graph", "test_gpu_narrow")]
 SANITIZED += [("synccheck", suite) for suite in SHARING]
 # These run as well with --strict, which is for longer runs.
 SANITIZED_JOBS = [("memcheck", suite) for suite in ("test_gpu_device", "test_gpu_gemm", "test_gpu_gpt")]
