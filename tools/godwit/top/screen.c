@@ -14,9 +14,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { KEY_ESCAPE = 27, CTRL_C = 3, CTRL_L = 12, POINTS = 1000, LINES_KEPT = 500, KEYS_MS = 100 };
+enum {
+    KEY_ESCAPE = 27,
+    CTRL_C = 3,
+    CTRL_L = 12,
+    POINTS = 1000,
+    LINES_KEPT = 500,
+    KEYS_MS = 100,
+    START_MS = 5000
+};
 
 /* The answers of the peer. */
 typedef struct answers {
@@ -286,13 +295,23 @@ static void note_ending(answers *a, const char *dir, bool answered) {
     if (!answered) gw_top_ending(dir, a->ending, sizeof a->ending, &a->ended_well);
 }
 
+/* Asks for the first answers, for some seconds also of a peer that is just starting. */
+static bool find_peer(answers *a, const source *from, const gw_top_frame *frame, gw_err *err) {
+    const uint64_t until_ns = gw_now_ns() + UINT64_C(1000000) * START_MS;
+    while (!renew_all(a, from, frame, err)) {
+        if (err->code != GW_E_PEER || asked_to_end || gw_now_ns() >= until_ns) return false;
+        nanosleep(&(struct timespec){.tv_nsec = KEYS_MS * 1000000L}, NULL);
+    }
+    return true;
+}
+
 bool gw_screen_run(const char *dir, int every_ms, gw_err *err) {
     view v = {.frame = {.dir = dir}, .goes_on = true};
     const gw_control_wait wait = {.waits = goes_on_while_waiting, .context = &v};
     source from = {.dir = dir};
     setlocale(LC_CTYPE, "");
     v.frame.ascii = !speaks_utf8();
-    if (!renew_all(&v.answers, &from, &v.frame, err) || !open_terminal(err)) {
+    if (!find_peer(&v.answers, &from, &v.frame, err) || !open_terminal(err)) {
         free_all(&v.answers);
         return false;
     }
