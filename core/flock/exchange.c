@@ -134,6 +134,7 @@ static member *find_or_add(gw_exchange *x, const gw_peer_id *id) {
         GW_ASSERT_MEMORY(x->members != NULL);
         rebuild_slots(x);
     }
+    GW_ASSERT(x->members != NULL);
     x->members[x->count] = (member){.id = *id};
     *slot_of(x, id) = ++x->count;
     return &x->members[x->count - 1];

@@ -174,6 +174,7 @@ static void measure_telling(uint32_t members, uint64_t seed, sim_flock_figures *
                                .rest_ns = 50 * SIM_FLOCK_MS};
     sim_flock *w = sim_flock_open(&config);
     sim_flock_introduce(w);
+    GW_ASSERT(members > 0);
     for (uint32_t i = 0; i < members; i++) sim_flock_start(w, i);
     sim_flock_run(w, 30 * SIM_FLOCK_SECOND);
     uint64_t before = w->sent_bytes;
