@@ -108,12 +108,23 @@ static void unpack_last(const gw_vector_path *path, const uint8_t *from, uint32_
     }
 }
 
+/* Whether a block can be written past the caches. */
+static bool can_go_past(uint32_t count, uint32_t width, const int64_t *out) {
+    return count % LINE_ELEMENTS == 0 && width > 0 && width < GW_PACK_WIDTH &&
+           (uintptr_t)out % GW_VECTOR_LINE == 0;
+}
+
 static uint64_t unpack_block(const gw_vector_path *path, const uint8_t *from, uint32_t count, uint32_t width,
-                             const int64_t *ours, int64_t *out, gw_checksum *before, gw_checksum *after) {
-    if (count % LINE_ELEMENTS == 0)
+                             const int64_t *ours, int64_t *out, bool past, gw_checksum *before,
+                             gw_checksum *after) {
+    if (past && can_go_past(count, width, out)) {
+        path->unpack_past(from, count / LINE_ELEMENTS, width, out, before);
+        count_values(before, count);
+    } else if (count % LINE_ELEMENTS == 0) {
         unpack_lines(path, from, count / LINE_ELEMENTS, width, ours, out, before, after);
-    else
+    } else {
         unpack_last(path, from, count, width, ours, out, before, after);
+    }
     return gw_pack_block_bytes(count, width);
 }
 
@@ -178,39 +189,26 @@ bool gw_packed_is_least(const gw_vector_path *path, const void *packed, uint64_t
 }
 
 static uint64_t unpack_range(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
-                             uint64_t count, const int64_t *ours, int64_t *out, gw_checksum *before,
-                             gw_checksum *after) {
+                             uint64_t count, const int64_t *ours, int64_t *out, bool past,
+                             gw_checksum *before, gw_checksum *after) {
     GW_ASSERT(begins_row(before) && begins_row(after));
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < count; i += GW_PACK_BLOCK) {
         GW_ASSERT(*widths <= GW_PACK_WIDTH);
         bytes += unpack_block(path, from + bytes, (uint32_t)least(count - i, GW_PACK_BLOCK), *widths++,
-                              ours != NULL ? ours + i : NULL, out + i, before, after);
+                              ours != NULL ? ours + i : NULL, out + i, past, before, after);
     }
     return bytes;
 }
 
 uint64_t gw_unpack_blocks(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
                           uint64_t count, int64_t *out, gw_checksum *checksum) {
-    return unpack_range(path, widths, from, count, NULL, out, checksum, NULL);
+    return unpack_range(path, widths, from, count, NULL, out, false, checksum, NULL);
 }
 
 uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
                                uint64_t count, int64_t *out, gw_checksum *checksum) {
-    uint64_t bytes = 0;
-    GW_ASSERT(begins_row(checksum));
-    for (uint64_t i = 0; i < count; i += GW_PACK_BLOCK, widths++) {
-        uint64_t here = least(count - i, GW_PACK_BLOCK);
-        bool whole = here % LINE_ELEMENTS == 0 && *widths > 0 && *widths < GW_PACK_WIDTH;
-        if (whole && (uintptr_t)(out + i) % GW_VECTOR_LINE == 0) {
-            path->unpack_past(from + bytes, (uint32_t)lines_of(here), *widths, out + i, checksum);
-            count_values(checksum, here);
-            bytes += gw_pack_block_bytes(here, *widths);
-        } else {
-            GW_ASSERT(*widths <= GW_PACK_WIDTH);
-            bytes += unpack_block(path, from + bytes, (uint32_t)here, *widths, NULL, out + i, checksum, NULL);
-        }
-    }
+    uint64_t bytes = unpack_range(path, widths, from, count, NULL, out, true, checksum, NULL);
     gw_vector_fence();
     return bytes;
 }
@@ -218,5 +216,5 @@ uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths
 uint64_t gw_unpack_add(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from, uint64_t count,
                        const int64_t *ours, int64_t *out, gw_checksum *before, gw_checksum *after) {
     GW_ASSERT((before == NULL) == (after == NULL) && (before == NULL || before->values == after->values));
-    return unpack_range(path, widths, from, count, ours, out, before, after);
+    return unpack_range(path, widths, from, count, ours, out, false, before, after);
 }
