@@ -27,6 +27,7 @@
 #include "core/base/err.h"
 #include "core/flock/allot.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -58,5 +59,8 @@ char *gw_member_directory(void);
 
 /* Runs a member until a signal or a command ends it. Returns the exit code; fails where it could not start. */
 int gw_member_run(const gw_member_options *options, gw_err *err);
+
+/* Whether a job, as an answer shows it, is over by its "state". Any thread. */
+bool gw_member_job_is_over(const json_t *job);
 
 #endif

@@ -230,7 +230,7 @@ static int64_t number_of(const json_t *object, const char *key) {
     return json_integer_value(json_object_get(object, key));
 }
 
-static bool is_over(const json_t *job) {
+bool gw_member_job_is_over(const json_t *job) {
     static const char *const words[] = {"done", "stopped", "cancelled", "failed"};
     const char *state = json_string_value(json_object_get(job, "state"));
     for (size_t i = 0; state != NULL && i < sizeof words / sizeof *words; i++)
@@ -242,7 +242,7 @@ static bool is_over(const json_t *job) {
 static int compare_jobs(const void *a, const void *b) {
     const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
     int64_t later = number_of(y, "submitted_ms") - number_of(x, "submitted_ms");
-    if (is_over(x) != is_over(y)) return is_over(x) ? 1 : -1;
+    if (gw_member_job_is_over(x) != gw_member_job_is_over(y)) return gw_member_job_is_over(x) ? 1 : -1;
     return (later > 0) - (later < 0);
 }
 

@@ -56,6 +56,15 @@ json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err) {
     return gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, NULL, NULL, err);
 }
 
+bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *node, const char *path,
+                        uint64_t at, void **bytes, size_t *count, gw_err *err) {
+    json_t *request = json_pack("{s:s,s:s,s:s,s:s,s:I}", "do", "result", "job", job, "node", node, "path",
+                                path, "offset", (json_int_t)at);
+    json_t *answer = gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, bytes, count, err);
+    json_decref(answer);
+    return answer != NULL;
+}
+
 const char *gw_flock_text(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text != NULL ? text : "";

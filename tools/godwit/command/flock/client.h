@@ -33,6 +33,11 @@ void gw_flock_disconnect(gw_flock_client *client);
 /* Asks; `request` is released, and the caller releases the answer. NULL: it failed. */
 json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err);
 
+/* Reads a piece of a file that a job has left on a node, from a place on; no bytes: it ends there. The caller frees *bytes
+ * where there are some. */
+bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *node, const char *path,
+                        uint64_t at, void **bytes, size_t *count, gw_err *err);
+
 /* The job of a name, or whose id begins with the text (four digits at least); of several with one name the one that was
  * submitted last. Borrowed until the client is closed. Fails with GW_E_USAGE. */
 const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_err *err);

@@ -170,15 +170,10 @@ static bool fetch_file(gw_flock_client *client, const char *job, const char *nod
     for (int64_t at = 0; good && at < size;) {
         void *bytes;
         size_t count;
-        json_t *request = json_pack("{s:s,s:s,s:s,s:s,s:I}", "do", "result", "job", job, "node", node, "path",
-                                    path, "offset", (json_int_t)at);
-        json_t *answer =
-            gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, err);
-        good = answer != NULL &&
-               (count == 0 || gw_durable_write_fd(gw_io_system(), fd, path, bytes, count, err));
-        if (answer != NULL) free(bytes);
-        json_decref(answer);
-        if (count == 0) break; /* it has become shorter */
+        good = gw_flock_read_file(client, job, node, path, (uint64_t)at, &bytes, &count, err);
+        if (!good || count == 0) break; /* without bytes it has become shorter */
+        good = gw_durable_write_fd(gw_io_system(), fd, path, bytes, count, err);
+        free(bytes);
         at += (int64_t)count;
     }
     if (fd >= 0 && close(fd) != 0 && good) good = gw_fail_errno(err, errno, "%s cannot be written", path);

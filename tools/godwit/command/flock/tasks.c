@@ -4,6 +4,7 @@
 #include "core/os/durable.h"
 #include "tools/godwit/command/flock/fetch.h"
 #include "tools/godwit/flock/beneath.h"
+#include "tools/godwit/flock/member.h"
 #include "tools/godwit/map/files.h"
 #include "tools/godwit/map/task_list.h"
 #include "tools/godwit/text/json.h"
@@ -47,12 +48,8 @@ static bool read_list_of(gw_flock_client *client, const char *job, const char *n
     for (;;) {
         void *piece;
         size_t count;
-        json_t *request = json_pack("{s:s,s:s,s:s,s:s,s:I}", "do", "result", "job", job, "node", node, "path",
-                                    "work/" GW_TASK_LIST_NAME, "offset", (json_int_t)*length);
-        json_t *answer =
-            gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, &piece, &count, err);
-        json_decref(answer);
-        if (answer == NULL) return false;
+        if (!gw_flock_read_file(client, job, node, "work/" GW_TASK_LIST_NAME, *length, &piece, &count, err))
+            return false;
         if (count == 0) return *length > 0 || gw_fail(err, GW_E_NOTFOUND, "it has no list of tasks");
         *bytes = realloc(*bytes, *length + count);
         GW_ASSERT_MEMORY(*bytes != NULL);
@@ -156,13 +153,6 @@ static void pause_a_moment(void) {
     nanosleep(&moment, NULL);
 }
 
-static bool is_over(const json_t *job) {
-    static const char *const words[] = {"done", "stopped", "cancelled", "failed"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(gw_flock_text(job, "state"), words[i]) == 0) return true;
-    return false;
-}
-
 static bool follow(taker *t, gw_flock_fetch *fetch, bool to_the_end, gw_err *err) {
     bool over = false;
     for (uint32_t idle = 0; !over && t->tasks->ended < t->list.count && (to_the_end || idle < LOOKS);
@@ -217,7 +207,7 @@ bool gw_flock_tasks_fetch(gw_flock_client *client, const gw_flock_place *place, 
         GW_ASSERT_MEMORY(t.left != NULL);
         fetch = gw_flock_fetch_open(client, place, gw_flock_text(job, "id"), t.list.count);
         add_older_jobs(client, fetch, job);
-        good = follow(&t, fetch, is_over(job), err);
+        good = follow(&t, fetch, gw_member_job_is_over(job), err);
     }
     gw_flock_fetch_close(fetch);
     for (uint32_t i = 0; t.left != NULL && i < t.list.count; i++) {
