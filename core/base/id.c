@@ -1,6 +1,7 @@
 #include "core/base/id.h"
 
 #include "core/base/assert.h"
+#include "core/base/mix.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -16,6 +17,11 @@ bool gw_peer_id_is_none(const gw_peer_id *id) {
 }
 int gw_view_name_compare(const gw_view_name *a, const gw_view_name *b) {
     return memcmp(a->bytes, b->bytes, 16);
+}
+uint64_t gw_id_mix(const uint8_t bytes[16]) {
+    gw_reader r = gw_reader_on(bytes, 16);
+    uint64_t low = gw_get_u64(&r);
+    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
 }
 bool gw_view_name_is_none(const gw_view_name *name) {
     return memcmp(name->bytes, zeros, 16) == 0;

@@ -61,6 +61,9 @@ bool gw_hash_equal(const gw_hash *a, const gw_hash *b);
 bool gw_same_life(const gw_incarnation *a, const gw_incarnation *b);
 bool gw_addr_equal(const gw_addr *a, const gw_addr *b);
 
+/* 64 bits from an id of 16 bytes, the same on all machines: for draws that all of them make alike. */
+uint64_t gw_id_mix(const uint8_t bytes[16]);
+
 /* Writes bytes in lower-case hexadecimal, 2 * count digits and a NUL. */
 void gw_hex(const void *bytes, size_t count, char *text);
 /* Writes the first 8 hexadecimal digits of an id, by which logs name a peer. Returns `text`. */

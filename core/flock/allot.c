@@ -51,12 +51,6 @@ bool gw_allot_outranks(const gw_allot_job *job, const gw_allot_job *other) {
     return before >= OUTRANKS || (before > 0 && !job->started && other->counter > job->counter);
 }
 
-static uint64_t key_of(const uint8_t *bytes) {
-    gw_reader r = gw_reader_on(bytes, 16);
-    uint64_t low = gw_get_u64(&r);
-    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
-}
-
 static uint64_t hash_of(const work *w, uint32_t job, uint32_t node) {
     return gw_mix64(w->jobs[job].key ^ w->nodes[node].key);
 }
@@ -482,12 +476,12 @@ gw_allotment gw_allot(const gw_allot_input *input) {
               .marks = zeroed(input->node_count, sizeof *w.marks)};
     gw_allotment result = {.waits = zeroed(input->job_count, sizeof *result.waits)};
     for (uint32_t i = 0; i < input->node_count; i++)
-        w.nodes[i] =
-            (node_state){.free = input->nodes[i].has, .first = NONE, .key = key_of(input->nodes[i].id.bytes)};
+        w.nodes[i] = (node_state){
+            .free = input->nodes[i].has, .first = NONE, .key = gw_id_mix(input->nodes[i].id.bytes)};
     for (uint32_t i = 0; i < input->job_count; i++) {
         const gw_allot_job *job = &input->jobs[i];
         GW_ASSERT(job->least >= 1 && job->least <= job->most && job->shares >= 1);
-        w.jobs[i].key = key_of(job->id.bytes);
+        w.jobs[i].key = gw_id_mix(job->id.bytes);
     }
     rank_jobs(&w);
     enter_claims(&w);

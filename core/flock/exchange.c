@@ -1,6 +1,7 @@
 #include "core/flock/exchange.h"
 
 #include "core/base/assert.h"
+#include "core/base/id_index.h"
 #include "core/base/mix.h"
 #include "core/flock/links.h"
 
@@ -79,9 +80,8 @@ struct gw_exchange {
     uint64_t claims_digest; /* of the lists of others */
     uint64_t claimed_ns;    /* not before does a root that differs make it tell what lists it has */
     member *members;
-    uint32_t
-        *slots; /* of a table with open addressing, a power of two: 1 + the index of a member; 0: empty */
-    uint32_t count, room, slot_count;
+    gw_id_index index; /* of the members */
+    uint32_t count, room;
     uint32_t neighbours[GW_FLOCK_LINKS_ALL], neighbour_count; /* members that news are pushed to */
     bool neighbours_known;                                    /* since links came or went last */
     waited asked[WAITING];                                    /* a ring, of what was asked for last */
@@ -98,31 +98,13 @@ static uint64_t next_random(gw_exchange *x) {
 
 /* Members. */
 
-static uint64_t key_of(const gw_peer_id *id) {
-    gw_reader r = gw_reader_on(id->bytes, sizeof id->bytes);
-    uint64_t low = gw_get_u64(&r);
-    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
-}
-
-static uint32_t *slot_of(const gw_exchange *x, const gw_peer_id *id) {
-    uint32_t at = (uint32_t)key_of(id) & (x->slot_count - 1);
-    while (x->slots[at] != 0 && !gw_peer_id_equal(&x->members[x->slots[at] - 1].id, id))
-        at = (at + 1) & (x->slot_count - 1);
-    return &x->slots[at];
-}
-
-static void rebuild_slots(gw_exchange *x) {
-    free(x->slots);
-    if (x->slot_count == 0) x->slot_count = 16;
-    while (x->slot_count < 2 * x->room + 2) x->slot_count *= 2;
-    x->slots = calloc(x->slot_count, sizeof *x->slots);
-    GW_ASSERT_MEMORY(x->slots != NULL);
-    for (uint32_t i = 0; i < x->count; i++) *slot_of(x, &x->members[i].id) = i + 1;
+static gw_id_records records(const gw_exchange *x) {
+    return (gw_id_records){x->members, sizeof *x->members};
 }
 
 static member *find(const gw_exchange *x, const gw_peer_id *id) {
-    uint32_t at = x->slot_count == 0 ? 0 : *slot_of(x, id);
-    return at == 0 ? NULL : &x->members[at - 1];
+    uint32_t at = gw_id_index_find(&x->index, records(x), id);
+    return at == UINT32_MAX ? NULL : &x->members[at];
 }
 
 static member *find_or_add(gw_exchange *x, const gw_peer_id *id) {
@@ -132,12 +114,13 @@ static member *find_or_add(gw_exchange *x, const gw_peer_id *id) {
         x->room = 2 * x->room + 8;
         x->members = realloc(x->members, x->room * sizeof *x->members);
         GW_ASSERT_MEMORY(x->members != NULL);
-        rebuild_slots(x);
+        bool reserved = gw_id_index_reserve(&x->index, records(x), x->count, x->room);
+        GW_ASSERT_MEMORY(reserved);
     }
     GW_ASSERT(x->members != NULL);
     x->members[x->count] = (member){.id = *id};
-    *slot_of(x, id) = ++x->count;
-    return &x->members[x->count - 1];
+    gw_id_index_put(&x->index, records(x), x->count);
+    return &x->members[x->count++];
 }
 
 /* A member that is up, or one of those that have not agreed, by chance; NULL: there is none. */
@@ -745,7 +728,7 @@ void gw_exchange_gone(gw_exchange *x, const gw_peer_id *id) {
     x->claims_digest -= digest_of_list(&m->claims);
     gw_claims_free(&m->claims);
     *m = x->members[--x->count];
-    rebuild_slots(x);
+    gw_id_index_rebuild(&x->index, records(x), x->count);
     x->neighbours_known = false;
     x->sink.claims_changed(x->sink.context, id);
 }
@@ -853,7 +836,7 @@ void gw_exchange_close(gw_exchange *x) {
     for (uint32_t i = 0; i < x->count; i++) gw_claims_free(&x->members[i].claims);
     gw_claims_free(&x->own);
     free(x->members);
-    free(x->slots);
+    gw_id_index_free(&x->index);
     free(x->known);
     free(x);
 }

@@ -2,13 +2,6 @@
 
 #include "core/base/assert.h"
 #include "core/base/mix.h"
-#include "core/base/wire.h"
-
-static uint64_t key_of(const gw_peer_id *id) {
-    gw_reader r = gw_reader_on(id->bytes, sizeof id->bytes);
-    uint64_t low = gw_get_u64(&r);
-    return gw_mix64(low ^ gw_mix64(gw_get_u64(&r)));
-}
 
 /* Whether a comes before b when one goes up from `from`, around the ring of all ids. */
 static bool comes_before(const gw_peer_id *from, const gw_peer_id *a, const gw_peer_id *b) {
@@ -18,12 +11,13 @@ static bool comes_before(const gw_peer_id *from, const gw_peer_id *a, const gw_p
 
 uint32_t gw_flock_links_first(const gw_peer_id *member, const gw_peer_id *others, uint32_t count,
                               uint32_t most, uint32_t chosen[GW_FLOCK_LINKS_ALL]) {
-    uint64_t draws[GW_FLOCK_LINKS_ALL], own = key_of(member);
+    uint64_t draws[GW_FLOCK_LINKS_ALL], own = gw_id_mix(member->bytes);
     uint32_t next = 0, got = 0;
     GW_ASSERT(most > 0 && most <= GW_FLOCK_LINKS_ALL);
     for (uint32_t i = 0; i < count; i++) {
         if (comes_before(member, &others[i], &others[next])) next = i;
-        uint64_t draw = gw_mix64(key_of(&others[i]) + own); /* the highest are kept, in falling order */
+        uint64_t draw =
+            gw_mix64(gw_id_mix(others[i].bytes) + own); /* the highest are kept, in falling order */
         uint32_t at = got;
         while (at > 0 && draws[at - 1] < draw) at--;
         if (at == most) continue;
