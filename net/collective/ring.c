@@ -36,7 +36,7 @@ typedef struct ring {
     uint64_t expected;                   /* the checksum in its header */
     uint64_t *checksums; /* the checksums of the chunks that have arrived and are sent on, by message */
     struct iovec *tx_parts, *rx_parts; /* one entry for each piece */
-    /* Packed chunks on their way out and in, one at a time; NULL where that neighbour's channel does not pack. */
+    /* Packed chunks on their way out and in, one at a time; NULL where that neighbour's channel has none. */
     uint8_t *tx_packed, *rx_packed;
     struct iovec tx_packed_part, rx_packed_part;
     bool landing_packed; /* the message that is arriving is a packed chunk */
@@ -59,9 +59,9 @@ static bool open_packing(gw_part *part, ring *r, gw_err *err) {
     uint64_t most = gw_pack_most((block + r->chunks - 1) / r->chunks);
     if (part->call->is.type != GW_SUM_I64) return true;
     if (r->right->packs) r->tx_packed = malloc(most);
-    if (r->left->packs) r->rx_packed = malloc(most);
+    if (r->left->unpacks) r->rx_packed = malloc(most);
     r->others_read = true;
-    bool done = (r->tx_packed != NULL || !r->right->packs) && (r->rx_packed != NULL || !r->left->packs);
+    bool done = (r->tx_packed != NULL || !r->right->packs) && (r->rx_packed != NULL || !r->left->unpacks);
     return done || gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
 }
 

@@ -31,8 +31,10 @@ typedef struct gw_rail_peer {
     gw_peer_id id;
     uint32_t rail;
     uint64_t link; /* the number of the data link that the channel belongs to */
-    bool packs;    /* bytes take longer on this channel than packing them (core/vector/pack.h) */
-    void *state;   /* the user's */
+    /* Sums are packed (core/vector/pack.h) that go by this channel, as bytes take longer here than packing them. */
+    bool packs;
+    bool unpacks; /* packed sums may come: the other side decides for itself */
+    void *state;  /* the user's */
 } gw_rail_peer;
 
 typedef struct gw_rail_message {

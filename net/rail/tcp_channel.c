@@ -89,8 +89,10 @@ gw_channel *gw_tcp_channel_open(gw_detached *stream, uint32_t rail, uint32_t pay
         return NULL;
     }
     if (stream->ahead_bytes > 0) memcpy(bytes, stream->ahead, stream->ahead_bytes);
-    channel->base = (gw_channel){
-        .peer = {.id = stream->remote.id, .rail = rail, .packs = true}, .ops = &tcp_ops, .fd = stream->fd};
+    channel->base =
+        (gw_channel){.peer = {.id = stream->remote.id, .rail = rail, .packs = true, .unpacks = true},
+                     .ops = &tcp_ops,
+                     .fd = stream->fd};
     channel->sealed = sealed;
     channel->base.payload_most = payload_most;
     channel->record_most = record_most;

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "net/loop/address.h"
+#include "net/rdma/packing.h"
 #include "net/rdma/verbs.h"
 
 #include <arpa/inet.h>
@@ -190,6 +191,7 @@ static bool query(gw_rdma_device *device, gw_err *err) {
     device->lid = port.lid;
     device->ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
     device->mtu = port.active_mtu;
+    device->mbits = gw_rdma_port_mbits(port.active_speed, port.active_width);
     return true;
 }
 

@@ -25,6 +25,7 @@ typedef struct gw_rdma_device {
     uint8_t reads_in, reads_out; /* most READs and atomics in flight on one queue pair: served, requested */
     uint32_t message_most;       /* most bytes of one message; longer transfers are split */
     uint32_t queue_depth;
+    uint32_t mbits;               /* what the port carries, in Mbit a second; 0: not known */
     uint8_t ack_timeout, retries; /* as in gw_rdma_options, with defaults filled in */
 } gw_rdma_device;
 

@@ -5,6 +5,7 @@
 #include "core/os/clock.h"
 #include "net/loop/backoff.h"
 #include "net/rdma/lender.h"
+#include "net/rdma/packing.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 /* The queue numbers of dials that are not for a rail, whose number is its stream: for operations on words,
  * and for READs of lent memory. */
 enum { FOR_WORDS = 0, FOR_READS = GW_PATH_STREAMS };
+
+enum { FIRST_RAIL = 2 /* the first stream that is a rail for sums */ };
 
 typedef struct gw_rdma_endpoint endpoint;
 
@@ -29,6 +32,7 @@ struct gw_rdma_endpoint {
     gw_rdma_endpoints *endpoints;
     endpoint *next;
     gw_addr address;
+    bool packs;                     /* sums to the other side travel packed */
     uint8_t secret[GW_RDMA_SECRET]; /* must be known to a peer that dials this endpoint */
     bool greeted;                   /* `self` and `their_secret` are filled in */
     gw_peer_id self;
@@ -443,8 +447,33 @@ static bool make_parts(endpoint *e, gw_err *err) {
     return e->requester != NULL;
 }
 
+/* Decides whether sums to the other side travel packed, and logs what is new in that. */
+static bool decide_packing(const endpoint *e, uint32_t their_mbits) {
+    gw_rdma_endpoints *all = e->endpoints;
+    uint32_t link = gw_rdma_memory_device(all->memory)->mbits, streams = host_of(e)->streams;
+    uint32_t rails = streams > FIRST_RAIL ? streams - FIRST_RAIL : 1;
+    if (their_mbits < link) link = their_mbits;
+    bool packs = gw_rdma_packs(link, all->packing_mbits, rails);
+    if (all->told && all->told_mbits == link) return packs;
+    all->told = true;
+    all->told_mbits = link;
+    char id[GW_SHORT_TEXT];
+    gw_peer_id_short(&e->base.peer, id);
+    if (link == 0)
+        gw_log(GW_INFO, "net/rdma",
+               "exact sums go to peer %s as they are: the speed of a port between is not known", id);
+    else
+        gw_log(GW_INFO, "net/rdma",
+               "exact sums go to peer %s %s: the slower port carries %.1f Gbit a second, and this machine "
+               "packs and "
+               "unpacks %.1f on %u core%s",
+               id, packs ? "packed" : "as they are", link * 1e-3, all->packing_mbits * 1e-3 * rails, rails,
+               rails == 1 ? "" : "s");
+    return packs;
+}
+
 gw_path_endpoint *gw_rdma_endpoint_open(gw_rdma_endpoints *endpoints, const gw_path_endpoint *as,
-                                        const gw_addr *address, gw_err *err) {
+                                        const gw_rdma_card *card, gw_err *err) {
     if (endpoints->lost) {
         *err = endpoints->why_lost;
         return NULL;
@@ -456,7 +485,8 @@ gw_path_endpoint *gw_rdma_endpoint_open(gw_rdma_endpoints *endpoints, const gw_p
     }
     e->base = *as;
     e->endpoints = endpoints;
-    e->address = *address;
+    e->address = card->address;
+    e->packs = decide_packing(e, card->mbits);
     randombytes_buf(e->secret, sizeof e->secret);
     if (!make_parts(e, err)) {
         free_endpoint(e);
@@ -477,7 +507,7 @@ gw_channel *gw_rdma_endpoint_channel(gw_path_endpoint *base, uint32_t stream, ui
         return NULL;
     }
     e->channels[stream] = NULL;
-    channel->peer = (gw_rail_peer){.id = base->peer, .rail = rail};
+    channel->peer = (gw_rail_peer){.id = base->peer, .rail = rail, .packs = e->packs, .unpacks = true};
     if (stream == 1) gw_rdma_guest_stand(&e->guest);
     return channel;
 }

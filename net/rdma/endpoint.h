@@ -27,19 +27,22 @@ typedef struct gw_rdma_endpoints {
     bool lost;
     bool removed; /* lost, and the device will not act again: everything made on it must be closed */
     gw_err why_lost;
+    uint32_t packing_mbits; /* gw_rdma_packing_mbits of this machine */
+    uint32_t told_mbits;    /* the rate to a peer about which the log has told whether sums are packed */
+    bool told;
     struct gw_rdma_endpoint *first;
 } gw_rdma_endpoints;
 
-/* Makes cm, requesters and readers; host, memory and owner must be filled in. *port becomes the port that
+/* Makes cm, requesters and readers; host, memory, owner and packing_mbits must be filled in. *port becomes the port that
  * others dial. After a failure too, gw_rdma_endpoints_close takes back what there is. It may be opened again
  * afterwards. */
 bool gw_rdma_endpoints_open(gw_rdma_endpoints *endpoints, uint16_t *port, gw_err *err);
 /* Closes what gw_rdma_endpoints_open has made. All endpoints must have been closed. */
 void gw_rdma_endpoints_close(gw_rdma_endpoints *endpoints);
 
-/* The operations of gw_path_ops (net/rail/path.h). `address` is where the other side listens. */
+/* The operations of gw_path_ops (net/rail/path.h). `card` is the other side's. */
 gw_path_endpoint *gw_rdma_endpoint_open(gw_rdma_endpoints *endpoints, const gw_path_endpoint *as,
-                                        const gw_addr *address, gw_err *err);
+                                        const gw_rdma_card *card, gw_err *err);
 void gw_rdma_endpoint_close(gw_path_endpoint *endpoint);
 void gw_rdma_endpoint_message(gw_path_endpoint *endpoint, const uint8_t *bytes, uint32_t count);
 gw_channel *gw_rdma_endpoint_channel(gw_path_endpoint *endpoint, uint32_t stream, uint32_t rail, gw_err *err);

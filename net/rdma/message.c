@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { VERSION = 2, CARD_VERSION = 1 };
+enum { VERSION = 2, CARD_VERSION = 1, RATE_MBITS = 100 /* the unit of a card's rate */ };
 
 /* Begins a message: its type, and the byte behind it, whose meaning depends on the type. */
 static gw_writer begin(uint8_t *bytes, gw_rdma_message type, uint8_t second) {
@@ -164,8 +164,9 @@ gw_rdma_message gw_rdma_message_decode(const uint8_t *bytes, uint32_t count, gw_
 uint32_t gw_rdma_card_encode(const gw_rdma_card *card, uint8_t bytes[GW_PATH_CARD_BYTES]) {
     gw_writer w = gw_writer_on(bytes, GW_PATH_CARD_BYTES);
     gw_put_u8(&w, CARD_VERSION);
+    uint32_t rate = card->mbits / RATE_MBITS;
     gw_put_u8(&w, card->ethernet ? 1 : 0);
-    gw_put_u16(&w, 0);
+    gw_put_u16(&w, (uint16_t)(rate < UINT16_MAX ? rate : UINT16_MAX));
     gw_put_bytes(&w, card->network, sizeof card->network);
     gw_put_addr(&w, &card->address);
     return finish(&w);
@@ -175,7 +176,7 @@ bool gw_rdma_card_decode(const uint8_t *bytes, uint32_t count, gw_rdma_card *car
     gw_reader r = gw_reader_on(bytes, count);
     bool good = gw_get_u8(&r) == CARD_VERSION;
     card->ethernet = gw_get_u8(&r) == 1;
-    (void)gw_get_u16(&r);
+    card->mbits = gw_get_u16(&r) * (uint32_t)RATE_MBITS;
     gw_get_bytes(&r, card->network, sizeof card->network);
     gw_get_addr(&r, &card->address);
     return gw_reader_done(&r) && good && card->address.family != 0;

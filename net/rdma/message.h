@@ -18,7 +18,9 @@
  *    back   5 | 0 u8 | 0 u16 | id u64
  *           The sender of that `want` gives the loan back, or no longer needs the answer.
  *
- * The card says where a side is: version u8 | link layer u8 | 0 u16 | network 8 | address 19. */
+ * The card says where a side is: version u8 | link layer u8 | rate u16 | network 8 | address 19. The rate is what the
+ * port carries, in units of 100 Mbit a second; builds that do not tell it send 0, and those that do not know it
+ * ignore it. */
 #ifndef GODWIT_NET_RDMA_MESSAGE_H
 #define GODWIT_NET_RDMA_MESSAGE_H
 
@@ -70,6 +72,7 @@ typedef struct gw_rdma_card {
     bool ethernet;
     uint8_t network[8]; /* the InfiniBand subnet prefix; zeros on Ethernet */
     gw_addr address;    /* the address to dial */
+    uint32_t mbits;     /* what the port carries, in Mbit a second, down to hundreds; 0: not known */
 } gw_rdma_card;
 
 typedef enum gw_rdma_message {

@@ -2,6 +2,7 @@
 
 #include "core/base/log.h"
 #include "net/rdma/endpoint.h"
+#include "net/rdma/packing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,7 +86,7 @@ static uint32_t rdma_card(gw_path *base, uint8_t bytes[GW_PATH_CARD_BYTES], gw_e
         return 0;
     }
     const gw_rdma_device *device = device_of(path);
-    gw_rdma_card card = {.ethernet = device->ethernet, .address = device->address};
+    gw_rdma_card card = {.ethernet = device->ethernet, .address = device->address, .mbits = device->mbits};
     card.address.port = path->port;
     if (!device->ethernet) memcpy(card.network, device->gid.raw, sizeof card.network);
     return gw_rdma_card_encode(&card, bytes);
@@ -117,7 +118,7 @@ static gw_path_endpoint *rdma_open(gw_path *base, const gw_path_endpoint *as, co
                                    uint32_t count, gw_err *err) {
     gw_rdma_card card;
     if (!read_card(bytes, count, &card, err)) return NULL;
-    return gw_rdma_endpoint_open(&path_of(base)->endpoints, as, &card.address, err);
+    return gw_rdma_endpoint_open(&path_of(base)->endpoints, as, &card, err);
 }
 
 /* This peer's memory. */
@@ -179,6 +180,7 @@ static bool open_parts(rdma_path *path, gw_err *err) {
     gw_rdma_device device;
     gw_rdma_endpoints *endpoints = &path->endpoints;
     endpoints->host = path->base.host;
+    endpoints->packing_mbits = gw_rdma_packing_mbits();
     if (!gw_rdma_device_open(&device, &path->options, err)) return false;
     endpoints->memory = gw_rdma_memory_open(&device, err);
     if (endpoints->memory == NULL) return false;

@@ -22,6 +22,7 @@ enum { REGION = 1, WORDS = 8, AT_ONCE = 16 /* completions that a poll takes */ }
 
 /* The device: it does what it was given at the next poll. */
 
+static gw_rdma_device card_device = {.mbits = 100000};
 static const gw_rdma_region memory_region = {.lkey = 1};
 static gw_rdma_work *posted;
 static uint32_t completions,
@@ -75,7 +76,7 @@ void __wrap_gw_rdma_memory_close(gw_rdma_memory *memory) {
 
 const gw_rdma_device *__wrap_gw_rdma_memory_device(const gw_rdma_memory *memory) {
     (void)memory;
-    return NULL;
+    return &card_device;
 }
 
 const gw_rdma_region *__wrap_gw_rdma_memory_take(gw_rdma_memory *memory, const void *start, size_t bytes,
@@ -261,18 +262,20 @@ static bool goes_directly(uint64_t epoch) {
 static void setup(void) {
     gw_err err;
     uint16_t port;
-    gw_log_set_sink(count_line, NULL);
     loop = gw_loop_open(&err);
     thread = gw_rail_thread_open("test-rail", 0, NULL, NULL, &err);
     cr_assert(loop != NULL && thread != NULL, "%s", err.text);
     host.loop = loop;
     host.direct = thread;
     ends.host = &host;
+    ends.packing_mbits = 100000;
     cr_assert(gw_rdma_endpoints_open(&ends, &port, &err), "%s", err.text);
     gw_path_endpoint as = {.path = &path, .peer = {.bytes = {2}}, .serial = 1};
-    end = gw_rdma_endpoint_open(&ends, &as, &(gw_addr){.family = 4}, &err);
+    gw_rdma_card card = {.address = {.family = 4}, .mbits = 100000};
+    end = gw_rdma_endpoint_open(&ends, &as, &card, &err);
     cr_assert_not_null(end, "%s", err.text);
     slots(end);
+    gw_log_set_sink(count_line, NULL); /* of the tests, not of the opening */
 }
 
 static void teardown(void) {
@@ -377,5 +380,49 @@ Test(rdma_endpoint, a_channel_sleeps_over_no_completion) {
     channel->in.parked = true;
     cr_expect_not(channel->ops->arm(channel, false, true));
     channel->ops->close(channel);
+}
+
+/* Whether a path to a card that carries so much has channels that pack; the log tells it if `tells`. */
+static bool packs(uint32_t their_mbits, bool tells) {
+    gw_err err;
+    gw_path_endpoint as = {.path = &path, .peer = {.bytes = {3}}, .serial = 2};
+    gw_rdma_card card = {.address = {.family = 4}, .mbits = their_mbits};
+    infos = 0;
+    gw_path_endpoint *other = gw_rdma_endpoint_open(&ends, &as, &card, &err);
+    cr_assert_not_null(other, "%s", err.text);
+    gw_channel *channel = gw_rdma_endpoint_channel(other, 1, 0, &err);
+    cr_assert_not_null(channel, "%s", err.text);
+    bool packs = channel->peer.packs;
+    cr_expect(channel->peer.unpacks, "the other side decides for itself");
+    cr_expect_eq(infos, tells);
+    channel->ops->close(channel);
+    gw_rdma_endpoint_close(other);
+    return packs;
+}
+
+/* Cores that pack 100 Gbit a second. */
+Test(rdma_endpoint, sums_travel_packed_where_the_slower_port_is_slower_than_packing) {
+    cr_expect_not(packs(100000, false), "as to the peer that is there");
+    cr_expect(packs(25000, true));
+    cr_expect_not_null(strstr(last_line,
+                              "packed: the slower port carries 25.0 Gbit a second, and this machine "
+                              "packs and unpacks 100.0 on 1 core"),
+                       "%s", last_line);
+    cr_expect(packs(25000, false), "told once");
+    card_device.mbits = 400000;
+    cr_expect_not(packs(200000, true));
+    cr_expect_not_null(strstr(last_line, "as they are: the slower port carries 200.0"), "%s", last_line);
+    cr_expect(packs(50000, true), "theirs is the slower one");
+    card_device.mbits = 40000;
+    cr_expect(packs(200000, true), "ours is");
+    host.streams = 4; /* two rails */
+    host.payload_most[2] = host.payload_most[3] = 1 << 20;
+    card_device.mbits = 400000;
+    cr_expect(packs(199000, true));
+    cr_expect_not(packs(200000, true));
+    host.streams = 2;
+    cr_expect_not(packs(0, true));
+    cr_expect_not_null(strstr(last_line, "is not known"), "%s", last_line);
+    card_device.mbits = 100000;
 }
 #endif

@@ -153,9 +153,11 @@ Test(rdma_message, what_makes_no_sense_is_not_accepted) {
 }
 
 Test(rdma_message, the_bytes_of_a_card) {
-    uint8_t bytes[GW_PATH_CARD_BYTES], expected[4 + 8 + 19] = {1, 1, 0, 0, 5, 0, 0, 0, 0, 0, 0, 6};
-    gw_rdma_card card = {
-        .ethernet = true, .network = {5, 0, 0, 0, 0, 0, 0, 6}, .address = {4, {10, 0, 0, 1}, 7}};
+    uint8_t bytes[GW_PATH_CARD_BYTES], expected[4 + 8 + 19] = {1, 1, 0x10, 0x27, 5, 0, 0, 0, 0, 0, 0, 6};
+    gw_rdma_card card = {.ethernet = true,
+                         .network = {5, 0, 0, 0, 0, 0, 0, 6},
+                         .address = {4, {10, 0, 0, 1}, 7},
+                         .mbits = 1000099};
     gw_rdma_card got;
     gw_writer w = gw_writer_on(expected + 12, 19);
     gw_put_addr(&w, &card.address);
@@ -163,6 +165,10 @@ Test(rdma_message, the_bytes_of_a_card) {
     cr_assert_arr_eq(bytes, expected, sizeof expected);
     cr_assert(gw_rdma_card_decode(bytes, sizeof expected, &got));
     cr_assert(got.ethernet && gw_addr_equal(&got.address, &card.address) && got.network[7] == 6);
+    cr_assert_eq(got.mbits, 1000000);
+    bytes[2] = bytes[3] = 0; /* a build that does not tell its rate */
+    cr_assert(gw_rdma_card_decode(bytes, sizeof expected, &got));
+    cr_assert_eq(got.mbits, 0);
     cr_assert(!gw_rdma_card_decode(bytes, sizeof expected - 1, &got));
     bytes[0] = 2;
     cr_assert(!gw_rdma_card_decode(bytes, sizeof expected, &got));
