@@ -26,6 +26,8 @@ struct gw_vector_path {
     /* Unpacks past the caches; `out` is aligned to a line. */
     void (*unpack_past)(const uint8_t *from, uint32_t lines, uint32_t bits, int64_t *out,
                         gw_checksum *checksum);
+    /* Copies past the caches; `out` is aligned to a line. */
+    void (*copy_past)(const int64_t *from, uint64_t lines, int64_t *out);
 };
 
 /* Puts what was written past the caches before all later writes, as it is not otherwise for other threads. */

@@ -213,6 +213,14 @@ uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths
     return bytes;
 }
 
+void gw_copy_past_caches(const gw_vector_path *path, const int64_t *elements, uint64_t count, int64_t *out) {
+    uint64_t lines = (uintptr_t)out % GW_VECTOR_LINE == 0 ? count / LINE_ELEMENTS : 0;
+    uint64_t past = lines * LINE_ELEMENTS;
+    path->copy_past(elements, lines, out);
+    gw_vector_fence();
+    memcpy(out + past, elements + past, (count - past) * sizeof *out);
+}
+
 uint64_t gw_unpack_add(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from, uint64_t count,
                        const int64_t *ours, int64_t *out, gw_checksum *before, gw_checksum *after) {
     GW_ASSERT((before == NULL) == (after == NULL) && (before == NULL || before->values == after->values));

@@ -65,6 +65,8 @@ uint64_t gw_unpack_blocks(const gw_vector_path *path, const uint8_t *widths, con
  * before, and nothing else leaves them. The checksum is not NULL. */
 uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from,
                                uint64_t count, int64_t *out, gw_checksum *checksum);
+/* Copies elements past the caches in the same way; `out` is disjoint from them. */
+void gw_copy_past_caches(const gw_vector_path *path, const int64_t *elements, uint64_t count, int64_t *out);
 /* Computes out[i] = ours[i] + the unpacked element i, which wraps; `ours` is `out` or disjoint. `before` is of the
  * unpacked elements, `after` of the sums; both stand at the same place, or both are NULL. */
 uint64_t gw_unpack_add(const gw_vector_path *path, const uint8_t *widths, const uint8_t *from, uint64_t count,

@@ -3,6 +3,7 @@
 #include "core/base/assert.h"
 #include "core/vector/pack.h"
 
+#include <stdalign.h>
 #include <string.h>
 
 void gw_part_encode(const gw_part *part, gw_part_message type, uint32_t index, uint64_t checksum,
@@ -209,4 +210,33 @@ void gw_call_unpack(const gw_call *call, uint64_t first, uint64_t count, const u
             from += gw_unpack_blocks(path, widths, from, done, out, before);
         }
     }
+}
+
+uint64_t gw_call_relay(const gw_call *call, uint64_t first, uint64_t count, const uint8_t *packed, bool keep,
+                       uint8_t *sums_packed, gw_checksum *before, gw_checksum *after) {
+    const gw_vector_path *path = gw_vector_path_best();
+    uint64_t head = gw_pack_head(count), bytes = head;
+    const uint8_t *widths = packed, *from = packed + head;
+    uint8_t *sum_widths = sums_packed;
+    memset(sum_widths, 0, head);
+    for (uint64_t done; count > 0; first += done, count -= done, widths++, sum_widths++) {
+        alignas(64) int64_t sums[GW_PACK_BLOCK];
+        const int64_t *in;
+        int64_t *out;
+        done = block_at_most(count);
+        bool cut = run_of(call, first, count, &in, &out) < done;
+        if (cut) {
+            copy_block(call, false, true, first, done, sums);
+            in = sums;
+        }
+        from += gw_unpack_add(path, widths, from, done, in, sums, before, after);
+        bytes += gw_pack_blocks(path, sums, done, sum_widths, sums_packed + bytes, NULL);
+        if (keep && cut)
+            copy_block(call, true, false, first, done, sums);
+        else if (keep && call->elements > PAST_CACHES)
+            gw_copy_past_caches(path, sums, done, out);
+        else if (keep)
+            memcpy(out, sums, done * sizeof *out);
+    }
+    return bytes;
 }

@@ -39,8 +39,9 @@ typedef enum gw_part_message {
     GW_PART_PACKED, /* a CHUNK whose payload is packed (core/vector/pack.h) */
 } gw_part_message;
 
-/* The checksum of an ENTER: 1 if all members that it tells of read packed chunks. Builds that do not, send 0. */
-enum { GW_PART_READS_PACKED = 1 };
+/* The checksum of an ENTER: all members that it tells of read packed chunks, and take chunks of different blocks
+ * in any order. Builds that do not, send 0, or 1 if they only read packed chunks. */
+enum { GW_PART_READS_ANY = 2 };
 
 typedef struct gw_part_header {
     gw_part_message type;
@@ -49,7 +50,7 @@ typedef struct gw_part_header {
     gw_collective_tag tag;
     uint64_t elements; /* elements of the whole call */
     uint32_t members;
-    uint64_t checksum; /* of the payload's elements; in ENTER GW_PART_READS_PACKED or 0 */
+    uint64_t checksum; /* of the payload's elements; in ENTER GW_PART_READS_ANY or 0 */
 } gw_part_header;
 
 typedef struct gw_part gw_part;
@@ -137,6 +138,10 @@ uint64_t gw_call_pack(const gw_call *call, bool out, uint64_t first, uint64_t co
  * outputs. If `after` is not NULL the inputs are added. The checksums are those of gw_sum_into. */
 void gw_call_unpack(const gw_call *call, uint64_t first, uint64_t count, const uint8_t *packed,
                     gw_checksum *before, gw_checksum *after);
+/* Adds the inputs to a packed vector as gw_call_unpack does, and packs the sums into `sums_packed`, which has room
+ * for them (gw_pack_most); returns their bytes. They also go to the outputs if `keep`. */
+uint64_t gw_call_relay(const gw_call *call, uint64_t first, uint64_t count, const uint8_t *packed, bool keep,
+                       uint8_t *sums_packed, gw_checksum *before, gw_checksum *after);
 /* The checksum of elements [first, first + count) of the inputs or outputs. */
 uint64_t gw_call_checksum(const gw_call *call, bool out, uint64_t first, uint64_t count);
 

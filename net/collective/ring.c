@@ -1,11 +1,15 @@
 /* Ring reduce-scatter and all-gather of one part, pipelined in chunks.
  *
  * The slice is cut into as many blocks as there are members, and each block into K chunks. Every member sends
- * 2 (N - 1) K chunk messages to its right neighbour and receives as many from its left one, numbered in
- * order: message i is chunk i mod K of block (rank - i / K) mod N. The first K come from the member's own
- * input. Each later one is what arrived K messages before, with the member's own input added while the chunk
- * still gathers contributions (i < N K), so it can be sent as soon as that has arrived. `out` is the only
- * buffer.
+ * 2 (N - 1) K chunk messages to its right neighbour and receives as many from its left one: message i is chunk
+ * i mod K of block (rank - i / K) mod N. The first K come from the member's own input. Message i of the others
+ * passes on what arrived as message i - K, with the member's own input added while the chunk still gathers
+ * contributions (i < N K). `out` is the only buffer.
+ *
+ * What has arrived is passed on before more of the own input is sent, while it is in the core's cache. A member
+ * sends more of its input only when nothing waits, so as much of it is under way as fills the ring, however
+ * long that takes. The chunks of one block are sent in their order. A build of the version before takes only
+ * messages in the order of their numbers: if there is one, everybody first sends the whole own input.
  *
  * Every block is added up once, in ring order, and then copied around, so float sums have the same bytes
  * everywhere. ENTER messages go round ahead of the chunks: when ENTER h arrives, the member h places before
@@ -24,23 +28,34 @@
 /* A chunk goes packed if that saves this share of its bytes, an eighth, or more: copying costs, too. */
 enum { WORTHWHILE = 8 };
 
+/* A chunk that has arrived and is passed on. */
+typedef struct relay {
+    uint32_t index; /* of the message that passes it on */
+    uint64_t checksum;
+} relay;
+
 typedef struct ring {
     gw_rail_peer *left, *right;
     uint32_t chunks;   /* K, the chunks of a block */
     uint32_t messages; /* 2 (N - 1) K */
-    uint32_t sent, landed;
+    uint32_t own_sent; /* how many chunks of the own input have been sent */
+    uint32_t landed;
+    uint32_t *landed_of; /* by hop, message / K: how many of its chunks have landed */
+    uint32_t landing;    /* the number of the chunk message that is arriving */
+    relay *relays;       /* in the order of their arrival */
+    uint32_t relays_landed, relays_sent;
     uint32_t enters_sent, enters_landed; /* N - 1 are sent and N - 1 received */
     bool landing_enter;                  /* the message that is arriving is an ENTER */
     bool folded;                         /* the arriving chunk was added as it arrived */
     gw_checksum theirs, added;           /* checksums of the arriving chunk and of its sum */
     uint64_t expected;                   /* the checksum in its header */
-    uint64_t *checksums; /* the checksums of the chunks that have arrived and are sent on, by message */
-    struct iovec *tx_parts, *rx_parts; /* one entry for each piece */
+    struct iovec *tx_parts, *rx_parts;   /* one entry for each piece */
     /* Packed chunks on their way out and in, one at a time; NULL where that neighbour's channel has none. */
     uint8_t *tx_packed, *rx_packed;
     struct iovec tx_packed_part, rx_packed_part;
-    bool landing_packed; /* the message that is arriving is a packed chunk */
-    bool others_read;    /* all members that have entered, as far as is known, read packed chunks */
+    uint64_t relay_bytes; /* the bytes of the first relay, if it is in tx_packed already; else 0 */
+    bool landing_packed;  /* the message that is arriving is a packed chunk */
+    bool others_read;     /* all members that have entered, as far as is known, are GW_PART_READS_ANY */
 } ring;
 
 /* The place of message `index` of member `rank` in the vector. */
@@ -60,7 +75,6 @@ static bool open_packing(gw_part *part, ring *r, gw_err *err) {
     if (part->call->is.type != GW_SUM_I64) return true;
     if (r->right->packs) r->tx_packed = malloc(most);
     if (r->left->unpacks) r->rx_packed = malloc(most);
-    r->others_read = true;
     bool done = (r->tx_packed != NULL || !r->right->packs) && (r->rx_packed != NULL || !r->left->unpacks);
     return done || gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
 }
@@ -82,8 +96,11 @@ static bool ring_open(gw_part *part, gw_err *err) {
                        (unsigned long long)part->call->elements);
     r->chunks = (uint32_t)chunks;
     r->messages = 2 * (n - 1) * r->chunks;
-    r->checksums = calloc(r->messages, sizeof *r->checksums);
-    if (r->checksums == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
+    r->others_read = true;
+    r->landed_of = calloc(2 * (n - 1), sizeof *r->landed_of);
+    r->relays = calloc(r->messages - r->chunks, sizeof *r->relays);
+    if (r->landed_of == NULL || r->relays == NULL)
+        return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
            gw_part_peer(part, (is->rank + 1) % n, &r->right, err) && open_packing(part, r, err);
 }
@@ -91,7 +108,8 @@ static bool ring_open(gw_part *part, gw_err *err) {
 static void ring_close(gw_part *part) {
     ring *r = part->state;
     if (r == NULL) return;
-    free(r->checksums);
+    free(r->landed_of);
+    free(r->relays);
     free(r->tx_parts);
     free(r->rx_parts);
     free(r->tx_packed);
@@ -102,7 +120,7 @@ static void ring_close(gw_part *part) {
 static void update(gw_part *part) {
     const ring *r = part->state;
     uint32_t enters = part->call->is.member_count - 1;
-    part->tx_done = r->sent == r->messages && r->enters_sent == enters;
+    part->tx_done = r->own_sent + r->relays_sent == r->messages && r->enters_sent == enters;
     part->all_entered = r->enters_landed == enters;
     part->done = part->tx_done && part->in_flight == 0 && r->landed == r->messages && part->all_entered;
 }
@@ -112,12 +130,18 @@ static bool packs(const ring *r) {
     return r->tx_packed != NULL && r->others_read;
 }
 
-/* Makes message `index` a packed one. False if it is to go as it is. The checksum may be NULL. */
+/* Whether `bytes` instead of those of `count` elements are worth a packed message. */
+static bool is_worthwhile(uint64_t bytes, uint64_t count) {
+    uint64_t plain = count * gw_sum_bytes(GW_SUM_I64);
+    return count > 0 && bytes <= plain - plain / WORTHWHILE;
+}
+
+/* Makes a chunk a packed message. False if it is to go as it is. The checksum may be NULL. */
 static bool pack_chunk(gw_part *part, ring *r, bool own, uint64_t first, uint64_t count,
                        gw_rail_message *message, gw_checksum *checksum) {
-    if (count == 0) return false;
-    uint64_t bytes = gw_call_pack(part->call, !own, first, count, r->tx_packed, checksum);
-    if (bytes > message->bytes - message->bytes / WORTHWHILE) return false;
+    uint64_t bytes = own ? 0 : r->relay_bytes;
+    if (bytes == 0) bytes = gw_call_pack(part->call, !own, first, count, r->tx_packed, checksum);
+    if (!is_worthwhile(bytes, count)) return false;
     part->saved_bytes += message->bytes - bytes;
     r->tx_packed_part = (struct iovec){r->tx_packed, bytes};
     message->bytes = (uint32_t)bytes;
@@ -126,20 +150,28 @@ static bool pack_chunk(gw_part *part, ring *r, bool own, uint64_t first, uint64_
     return true;
 }
 
+static bool relay_waits(const ring *r) {
+    return r->relays_sent < r->relays_landed;
+}
+
 /* Makes the next chunk a message. */
 static void send_chunk(gw_part *part, ring *r, gw_rail_message *message) {
-    uint64_t first, count, checksum = 0;
-    bool own = r->sent < r->chunks, packed = false;
+    bool own = r->own_sent < r->chunks && !(r->others_read && relay_waits(r)), packed = false;
+    relay next = {.index = r->own_sent};
     gw_checksum packing = {.values = 0};
-    locate(part, r, part->call->is.rank, r->sent, &first, &count);
+    uint64_t first, count;
+    if (!own) next = r->relays[r->relays_sent];
+    locate(part, r, part->call->is.rank, next.index, &first, &count);
     message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));
     if (packs(r)) packed = pack_chunk(part, r, own, first, count, message, own ? &packing : NULL);
     if (!packed) message->part_count = gw_call_gather(part->call, !own, first, count, r->tx_parts);
-    if (!own)
-        checksum = r->checksums[r->sent - r->chunks];
-    else
-        checksum = packs(r) ? gw_checksum_end(&packing) : gw_call_checksum(part->call, false, first, count);
-    gw_part_encode(part, packed ? GW_PART_PACKED : GW_PART_CHUNK, r->sent++, checksum, message->header);
+    if (own)
+        next.checksum =
+            packs(r) ? gw_checksum_end(&packing) : gw_call_checksum(part->call, false, first, count);
+    if (!own) r->relay_bytes = 0;
+    r->own_sent += own;
+    r->relays_sent += !own;
+    gw_part_encode(part, packed ? GW_PART_PACKED : GW_PART_CHUNK, next.index, next.checksum, message->header);
 }
 
 static bool ring_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *message) {
@@ -149,10 +181,10 @@ static bool ring_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *messag
     message->part_count = 0;
     message->parts = r->tx_parts;
     if (r->enters_sent < part->call->is.member_count - 1 && r->enters_sent <= r->enters_landed) {
-        uint64_t reads = r->others_read ? GW_PART_READS_PACKED : 0;
+        uint64_t reads = r->others_read ? GW_PART_READS_ANY : 0;
         gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, reads, message->header);
-    } else if (part->all_entered && r->sent < r->messages && (!packs(r) || part->in_flight == 0) &&
-               (r->sent < r->chunks || r->sent < r->landed + r->chunks)) {
+    } else if (part->all_entered && (!packs(r) || part->in_flight == 0) &&
+               (r->own_sent < r->chunks || relay_waits(r))) {
         send_chunk(part, r, message);
     } else {
         return false;
@@ -170,9 +202,16 @@ static void ring_sent(gw_part *part, gw_rail_peer *peer) {
     if (packs(r)) part->transport->ops->rail_push(part->transport, r->right); /* there is room again */
 }
 
-/* Whether the next chunk still gathers contributions, so that this member's is added. */
+/* Whether the arriving chunk still gathers contributions, so that this member's is added. */
 static bool gathers(const gw_part *part, const ring *r) {
-    return r->landed < (part->call->is.member_count - 1) * r->chunks;
+    return r->landing < (part->call->is.member_count - 1) * r->chunks;
+}
+
+/* Whether message `index` may arrive now: its block's chunks before it have, and if it brings the result of a
+ * chunk of which a part has been passed on before, so has that. */
+static bool may_arrive(const gw_part *part, const ring *r, uint32_t index) {
+    uint32_t n = part->call->is.member_count, hop = index / r->chunks, chunk = index % r->chunks;
+    return index < r->messages && chunk == r->landed_of[hop] && (hop < n || chunk < r->landed_of[hop - n]);
 }
 
 static gw_arrival ring_arrive(gw_part *part, gw_rail_peer *peer, const gw_part_header *header,
@@ -188,7 +227,8 @@ static gw_arrival ring_arrive(gw_part *part, gw_rail_peer *peer, const gw_part_h
     r->landing_packed = header->type == GW_PART_PACKED;
     if (header->type != GW_PART_CHUNK && !(r->landing_packed && r->rx_packed != NULL))
         return GW_ARRIVAL_REFUSE;
-    if (header->index != r->landed || r->landed == r->messages) return GW_ARRIVAL_REFUSE;
+    if (!may_arrive(part, r, header->index)) return GW_ARRIVAL_REFUSE;
+    r->landing = header->index;
     uint64_t first, count;
     uint32_t n = header->members;
     locate(part, r, (part->call->is.rank + n - 1) % n, header->index, &first, &count);
@@ -212,26 +252,57 @@ static void ring_fold(gw_part *part, uint32_t offset, const void *payload, uint3
     ring *r = part->state;
     uint64_t first, count, size = gw_sum_bytes(part->call->is.type);
     uint32_t n = part->call->is.member_count;
-    locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
+    locate(part, r, (part->call->is.rank + n - 1) % n, r->landing, &first, &count);
     GW_ASSERT(offset % size == 0 && bytes % size == 0 && offset + bytes <= count * size);
     gw_call_fold(part->call, first + offset / size, bytes / size, payload, &r->theirs, &r->added);
     r->folded = true;
+}
+
+/* Whether the arriving chunk is passed on. */
+static bool is_relayed(const ring *r) {
+    return r->landing < r->messages - r->chunks;
+}
+
+/* Adds a packed chunk that has arrived, and makes the sums the next packed message while they are in the core's
+ * cache. A partial sum needs no other place. False if packing them is not worthwhile. */
+static bool relay_sums(gw_part *part, ring *r, uint64_t first, uint64_t count) {
+    bool result = r->landing >= (part->call->is.member_count - 2) * r->chunks;
+    r->relay_bytes =
+        gw_call_relay(part->call, first, count, r->rx_packed, result, r->tx_packed, &r->theirs, &r->added);
+    if (is_worthwhile(r->relay_bytes, count)) return true;
+    r->relay_bytes = 0;
+    r->theirs = r->added = (gw_checksum){0};
+    return false;
+}
+
+/* Unpacks a packed chunk that has arrived, and passes it on as it is. */
+static void relay_result(gw_part *part, ring *r, uint64_t first, uint64_t count) {
+    uint8_t *arrived = r->rx_packed;
+    gw_call_unpack(part->call, first, count, arrived, &r->theirs, NULL);
+    r->rx_packed = r->tx_packed;
+    r->tx_packed = arrived;
+    r->relay_bytes = r->rx_packed_part.iov_len;
 }
 
 /* Unpacks a chunk that has arrived, and adds it if it gathers. False if it is malformed. */
 static bool unpack_chunk(gw_part *part, ring *r, uint64_t first, uint64_t count) {
     gw_err err;
     if (!gw_packed_check(r->rx_packed, r->rx_packed_part.iov_len, count, &err)) return false;
-    gw_call_unpack(part->call, first, count, r->rx_packed, &r->theirs, gathers(part, r) ? &r->added : NULL);
+    bool adds = gathers(part, r);
+    bool at_once = is_relayed(r) && packs(r) && !relay_waits(r) && part->in_flight == 0;
+    if (at_once && adds && relay_sums(part, r, first, count)) return true;
+    if (at_once && !adds)
+        relay_result(part, r, first, count);
+    else
+        gw_call_unpack(part->call, first, count, r->rx_packed, &r->theirs, adds ? &r->added : NULL);
     return true;
 }
 
-/* Adds a chunk that has arrived, if it was not added on arrival, and notes the checksum with which it is sent
- * on. A chunk that is only copied around keeps the checksum of the member that added it up. */
+/* Adds a chunk that has arrived, if it was not added on arrival, and notes it if it is passed on. A chunk that is only copied around keeps the checksum of the member that added it up. */
 static void take_chunk(gw_part *part, ring *r) {
     uint64_t first, count;
     uint32_t n = part->call->is.member_count;
-    locate(part, r, (part->call->is.rank + n - 1) % n, r->landed, &first, &count);
+    locate(part, r, (part->call->is.rank + n - 1) % n, r->landing, &first, &count);
     bool adds = gathers(part, r), good = true;
     if (r->landing_packed)
         good = unpack_chunk(part, r, first, count);
@@ -240,7 +311,11 @@ static void take_chunk(gw_part *part, ring *r) {
     uint64_t found = adds || r->landing_packed ? gw_checksum_end(&r->theirs)
                                                : gw_call_checksum(part->call, true, first, count);
     part->changed = !good || found != r->expected;
-    r->checksums[r->landed++] = adds ? gw_checksum_end(&r->added) : r->expected;
+    r->landed++;
+    r->landed_of[r->landing / r->chunks]++;
+    if (is_relayed(r))
+        r->relays[r->relays_landed++] = (relay){.index = r->landing + r->chunks,
+                                                .checksum = adds ? gw_checksum_end(&r->added) : r->expected};
 }
 
 static void ring_landed(gw_part *part, gw_rail_peer *peer) {
@@ -248,7 +323,7 @@ static void ring_landed(gw_part *part, gw_rail_peer *peer) {
     GW_ASSERT(peer == r->left);
     if (r->landing_enter) {
         r->enters_landed++;
-        r->others_read = r->others_read && (r->expected & GW_PART_READS_PACKED) != 0;
+        r->others_read = r->others_read && (r->expected & GW_PART_READS_ANY) != 0;
     } else {
         take_chunk(part, r);
     }
