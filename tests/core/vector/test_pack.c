@@ -122,6 +122,11 @@ static void go_round(const int64_t *elements, uint64_t count) {
                              bytes - head);
                 cr_assert(memcmp(out, elements, count * sizeof *out) == 0, "%s: %lu elements", name, count);
                 cr_assert_eq(gw_checksum_end(&past), checksum);
+                memset(lines, 1, sizeof lines);
+                gw_copy_past_caches(path[p], elements, count, out);
+                cr_assert(memcmp(out, elements, count * sizeof *out) == 0, "%s: %lu elements", name, count);
+                uint8_t *behind = (uint8_t *)(out + count);
+                cr_assert(behind == lines + sizeof lines || *behind == 1);
             }
             memset(back, 1, sizeof back);
             cr_assert_eq(gw_unpack_add(path[p], packed, packed + head, count, ours, back,

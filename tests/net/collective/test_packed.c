@@ -13,23 +13,26 @@
 
 enum {
     ELEMENTS = 8192, /* goes by the ring, in one chunk for each block */
-    MOST = GW_FRAME_BYTES + GW_PACK_LINE + 8 * ELEMENTS,
+    CHUNK = GW_RING_CHUNK_BYTES / 8,
+    MOST = GW_FRAME_BYTES + GW_PACK_LINE + 8 * CHUNK,
     READS = GW_PART_READS_ANY,
 };
 
-/* A member of a sum of ELEMENTS, and its neighbours' sockets: the same one if there are two members. */
+/* A member of a sum, and its neighbours' sockets: the same one if there are two members. */
 typedef struct table {
     rig *rig;
     vector v;
     uint32_t members;
+    uint64_t elements;
     int left, right;
     int fds[2][3];
     uint64_t epoch;
 } table;
 
-static table *sit_down(uint32_t members) {
+static table *sit_down_for(uint32_t members, uint64_t elements) {
     static table t;
-    t = (table){.rig = rig_open(1, 1, false), .v = vector_make(0, GW_SUM_I64, ELEMENTS), .members = members};
+    t = (table){.rig = rig_open(1, 1, false), .members = members, .elements = elements};
+    t.v = vector_make(0, GW_SUM_I64, elements);
     for (uint32_t m = 1; m < members; m++) {
         gw_peer_id id = rig_id(m);
         rig_link_raw(t.rig, 0, &id, t.fds[m - 1]);
@@ -37,6 +40,10 @@ static table *sit_down(uint32_t members) {
     t.right = t.fds[0][2];
     t.left = t.fds[members - 2][2];
     return &t;
+}
+
+static table *sit_down(uint32_t members) {
+    return sit_down_for(members, ELEMENTS);
 }
 
 static void get_up(table *t) {
@@ -47,9 +54,13 @@ static void get_up(table *t) {
 }
 
 /* Elements as they are in a gradient: small ones of both signs. */
-static void narrow(int64_t *elements, uint64_t seed) {
+static void narrow_of(int64_t *elements, uint64_t count, uint64_t seed) {
     gw_rng rng = gw_rng_seeded(seed);
-    for (uint64_t i = 0; i < ELEMENTS; i++) elements[i] = (int64_t)gw_rng_below(&rng, 20000) - 10000;
+    for (uint64_t i = 0; i < count; i++) elements[i] = (int64_t)gw_rng_below(&rng, 20000) - 10000;
+}
+
+static void narrow(int64_t *elements, uint64_t seed) {
+    narrow_of(elements, ELEMENTS, seed);
 }
 
 static void wide(int64_t *elements) {
@@ -70,7 +81,7 @@ static uint64_t checksum_of(const int64_t *elements, uint64_t count) {
 static void put(const table *t, int fd, gw_part_message type, uint32_t index, uint64_t checksum,
                 const void *payload, uint64_t bytes) {
     static uint8_t frame[MOST];
-    gw_call call = {.is = {.member_count = t->members, .type = GW_SUM_I64}, .elements = ELEMENTS};
+    gw_call call = {.is = {.member_count = t->members, .type = GW_SUM_I64}, .elements = t->elements};
     call.is.tag = (gw_collective_tag){.fence = rig_fence(t->epoch), .step = 1};
     const gw_part part = {.call = &call};
     gw_rail_message message = {.bytes = (uint32_t)bytes};
@@ -232,4 +243,126 @@ static void expect_refused(uint64_t bytes) {
 Test(packed, a_length_that_no_packed_chunk_has_ends_the_link) {
     expect_refused(0);
     expect_refused(gw_pack_most(ELEMENTS / 2) + 1);
+}
+
+/* Chunks of different blocks may come in any order; a member that does not know that is sent them in the order of
+ * their numbers, and whole. */
+
+enum {
+    CHUNKS = 3, /* of a block */
+    LONG = 2 * CHUNKS * CHUNK,
+};
+
+static int64_t theirs[LONG], sums[LONG];
+
+static table *sit_down_with_long_vectors(void) {
+    table *t = sit_down_for(2, LONG);
+    int64_t *in = t->v.in;
+    narrow_of(in, LONG, 1);
+    narrow_of(theirs, LONG, 2);
+    for (int i = 0; i < LONG; i++) sums[i] = in[i] + theirs[i];
+    start(t);
+    expect_enter(t, 1, READS);
+    return t;
+}
+
+Test(packed, results_may_come_before_the_other_members_own_chunks) {
+    table *t = sit_down_with_long_vectors();
+    put_enter(t, 1, READS);
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        put_packed(t, c, theirs + (CHUNKS + c) * CHUNK, CHUNK);
+        put_packed(t, CHUNKS + c, sums + c * CHUNK, CHUNK);
+    }
+    bool sent[2 * CHUNKS] = {false};
+    for (int i = 0; i < 2 * CHUNKS; i++) {
+        gw_part_header header;
+        uint32_t bytes = take(t, &header);
+        uint32_t index = header.index, block = index / CHUNKS, chunk = index % CHUNKS;
+        cr_assert(index < 2 * CHUNKS && !sent[index] && (chunk == 0 || sent[index - 1]));
+        cr_assert_eq(header.type, GW_PART_PACKED);
+        sent[index] = true;
+        static uint8_t right[MOST];
+        const int64_t *elements = block == 0 ? (int64_t *)t->v.in : sums + CHUNKS * CHUNK;
+        cr_assert_eq(gw_pack(gw_vector_path_best(), elements + chunk * CHUNK, CHUNK, right, NULL), bytes);
+        cr_assert_arr_eq(got, right, bytes);
+    }
+    vector_expect(t->rig, 0, GW_COLLECTIVE_OK, 1000);
+    cr_assert_arr_eq(t->v.out, sums, sizeof sums);
+    get_up(t);
+}
+
+Test(packed, a_member_that_knows_one_order_is_sent_that) {
+    table *t = sit_down_with_long_vectors();
+    const int64_t *in = t->v.in;
+    put_enter(t, 1, 0);
+    for (uint32_t c = 0; c < CHUNKS; c++) {
+        const int64_t *chunk = theirs + (CHUNKS + c) * CHUNK;
+        put(t, t->left, GW_PART_CHUNK, c, checksum_of(chunk, CHUNK), chunk, CHUNK * sizeof *chunk);
+    }
+    for (uint32_t c = 0; c < CHUNKS; c++) expect_chunk(t, c, in + c * CHUNK, CHUNK, false);
+    for (uint32_t c = 0; c < CHUNKS; c++)
+        expect_chunk(t, CHUNKS + c, sums + (CHUNKS + c) * CHUNK, CHUNK, false);
+    gw_collective_abort(t->rig->peers[0].collective);
+    vector_expect(t->rig, 0, GW_COLLECTIVE_ABORTED, 1000);
+    get_up(t);
+}
+
+static void expect_refused_index(uint32_t members, uint32_t index) {
+    table *t = sit_down_for(members, LONG);
+    narrow_of(theirs, LONG, 2);
+    narrow_of(t->v.in, LONG, 1);
+    start(t);
+    for (uint32_t m = 1; m < members; m++) {
+        expect_enter(t, m, READS);
+        put_enter(t, m, READS);
+    }
+    put_packed(t, index, theirs, LONG / members / CHUNKS);
+    vector_expect(t->rig, 0, GW_COLLECTIVE_FAILED, 1000);
+    rig_wait_downs(&t->rig->peers[0], 1);
+    get_up(t);
+}
+
+Test(packed, a_chunk_that_cannot_be_the_next_of_its_block_ends_the_link) {
+    expect_refused_index(2, 1);
+    expect_refused_index(2, CHUNKS + 1);
+    expect_refused_index(2, 2 * CHUNKS);
+}
+
+/* Three members have four blocks under way, of which the last is the first one again, as a result. */
+Test(packed, a_result_before_the_part_of_it_that_was_passed_on_ends_the_link) {
+    expect_refused_index(3, 3 * 2);
+}
+
+/* The middle one of three: it adds to a sum of one, to a sum of two, which is the result then, and passes a
+ * result on as it came. */
+Test(packed, partial_sums_and_results_are_passed_on_packed) {
+    table *t = sit_down(3);
+    static int64_t partial[ELEMENTS], result[ELEMENTS], one[ELEMENTS], two[ELEMENTS];
+    int64_t *in = t->v.in;
+    narrow(in, 1);
+    narrow(one, 2);
+    narrow(two, 3);
+    for (int i = 0; i < ELEMENTS; i++) {
+        partial[i] = one[i] + two[i];
+        result[i] = partial[i] + in[i];
+    }
+    const uint64_t begin[] = {0, ELEMENTS / 3, ELEMENTS * 2 / 3, ELEMENTS}; /* of the blocks */
+    const uint64_t first = begin[1], second = begin[2] - begin[1], third = begin[3] - begin[2];
+    start(t);
+    for (uint32_t m = 1; m < 3; m++) {
+        expect_enter(t, m, READS);
+        put_enter(t, m, READS);
+    }
+    expect_chunk(t, 0, in, first, true);
+    put_packed(t, 0, two + begin[2], third);
+    for (uint64_t i = 0; i < third; i++) two[begin[2] + i] += in[begin[2] + i];
+    expect_chunk(t, 1, two + begin[2], third, true);
+    put_packed(t, 1, partial + begin[1], second);
+    expect_chunk(t, 2, result + begin[1], second, true);
+    put_packed(t, 2, result, first);
+    expect_chunk(t, 3, result, first, true);
+    put_packed(t, 3, result + begin[2], third);
+    vector_expect(t->rig, 0, GW_COLLECTIVE_OK, 1000);
+    cr_assert_arr_eq(t->v.out, result, sizeof result);
+    get_up(t);
 }
