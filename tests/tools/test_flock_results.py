@@ -1,6 +1,7 @@
 """What is to be had of jobs that are over: godwit results fetches output, files and checkpoints from the node that has them,
 forget removes them, and of a sweep retry tries again what has failed."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -54,6 +55,12 @@ class Results(Case):
         a.do("drain", a.name)
         job = a.submit("--name", "noise", *STEPS, "--state-bytes", "9m", "--steps", "20", "--shards", "2", "--shard-ms", "0")
         a.wait(job)
+        with contextlib.ExitStack() as doors:  # several want it at once, while a copy may be on its way to this member anyway
+            asking = [doors.enter_context(a.knock()) for _ in range(3)]
+            for door in asking:
+                door.sendall(json.dumps({"do": "bring", "job": job}).encode() + b"\n")
+            answers = [json.loads(doors.enter_context(door.makefile("rb")).readline()) for door in asking]
+        self.assertEqual([answer.get("step", answer) for answer in answers], [20] * 3)
         told = json.loads(a.do("results", "noise", "--json"))
         self.assertEqual(told["step"], 20)
         shown = subprocess.run([GODWIT, "inspect", os.path.join(flock.folder, "noise", "state")], capture_output=True,

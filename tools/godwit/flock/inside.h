@@ -359,7 +359,7 @@ void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_reco
 /* How far in front a member is among those that are to hold something, by a hash of both; `what` has 8 bytes. */
 uint64_t gw_member_rank(const gw_peer_id *peer, const void *what);
 /* Brings the newest checkpoint of a job here, from whichever members have it, and answers with its "step" and the folder
- * "state" in which it is. */
+ * "state" in which it is. Where the checkpoint is on its way already, it begins when that is over. */
 void gw_member_bring(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id);
 /* The member that is first, by a hash of it and the job, of the others that can keep something. False: there is none. */
 bool gw_member_first_other(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *peer);

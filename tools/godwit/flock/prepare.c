@@ -43,8 +43,10 @@ struct gw_preparation {
     bool is_map;       /* its tasks are among the files */
     gw_peer_id *peers; /* that are asked, in this order */
     uint32_t peer_count;
-    gw_reply reply;       /* CHECK; HOLD; KEEP; BRING */
-    bool unasked;         /* HOLD: by this member's own accord, and nobody waits for the answer */
+    gw_reply reply;    /* CHECK; HOLD; KEEP; BRING */
+    bool unasked;      /* HOLD: by this member's own accord, and nobody waits for the answer */
+    gw_reply *waiting; /* commands that want the job's checkpoint when this is over */
+    uint32_t waiting_count;
     gw_job_record record; /* CHECK */
     gw_helper *thread;
     bool good;
@@ -323,8 +325,8 @@ static void answer_held(const gw_preparation *p) {
     gw_member_answer(p->m, &p->reply, object, NULL, 0);
 }
 
-static void finish(void *context) {
-    gw_preparation *p = context;
+/* Does what was prepared for. A START stays, and waits to be used; any other preparation is gone. */
+static void conclude(gw_preparation *p) {
     gw_flock_member *m = p->m;
     gw_helper_close(p->thread); /* it has nothing more to do */
     p->thread = NULL;
@@ -332,7 +334,7 @@ static void finish(void *context) {
     switch (p->purpose) {
     case START:
         if (!atomic_load(&m->closing)) gw_member_decide_soon(m);
-        return; /* it waits to be used */
+        return;
     case CHECK:
         if (!p->good) {
             gw_member_refuse(m, &p->reply, p->err.text);
@@ -359,6 +361,24 @@ static void finish(void *context) {
     }
     drop(p);
     if (!atomic_load(&m->closing)) gw_member_decide_soon(m); /* a child may have waited for it */
+}
+
+static void finish(void *context) {
+    gw_preparation *p = context;
+    gw_flock_member *m = p->m;
+    gw_job_record_id id = p->id;
+    gw_reply *waiting = p->waiting;
+    uint32_t waiting_count = p->waiting_count;
+    p->waiting = NULL;
+    p->waiting_count = 0;
+    conclude(p);
+    for (uint32_t i = 0; i < waiting_count; i++) {
+        if (atomic_load(&m->closing))
+            gw_member_refuse(m, &waiting[i], "this member ends");
+        else
+            gw_member_bring(m, &waiting[i], &id);
+    }
+    free(waiting);
 }
 
 /* The other members, those first that a hash of the job and of each puts first: so that not all ask the same one. */
@@ -553,22 +573,22 @@ void gw_member_hold_files(gw_flock_member *m, const gw_reply *reply, const gw_ha
 
 /* Checkpoints. */
 
-static bool is_at_work(const gw_flock_member *m, const gw_job_record_id *id, bool entrusts) {
+static gw_preparation *find_at_work(const gw_flock_member *m, const gw_job_record_id *id, bool entrusts) {
     for (uint32_t i = 0; i < m->preparation_count; i++) {
-        const gw_preparation *p = m->preparations[i];
+        gw_preparation *p = m->preparations[i];
         bool meant = entrusts ? p->purpose == ENTRUST
                               : p->purpose == START || p->purpose == KEEP || p->purpose == BRING;
-        if (meant && p->finished_ns == 0 && gw_job_record_id_equal(&p->id, id)) return true;
+        if (meant && p->finished_ns == 0 && gw_job_record_id_equal(&p->id, id)) return p;
     }
-    return false;
+    return NULL;
 }
 
 bool gw_member_is_preparing(const gw_flock_member *m, const gw_job_record_id *id) {
-    return is_at_work(m, id, false);
+    return find_at_work(m, id, false) != NULL;
 }
 
 bool gw_member_is_entrusting(const gw_flock_member *m, const gw_job_record_id *id) {
-    return is_at_work(m, id, true);
+    return find_at_work(m, id, true) != NULL;
 }
 
 void gw_member_prepare_tidy(gw_flock_member *m) {
@@ -608,10 +628,12 @@ void gw_member_keep(gw_flock_member *m, const gw_reply *reply, const gw_job_reco
 
 void gw_member_bring(gw_flock_member *m, const gw_reply *reply, const gw_job_record_id *id) {
     gw_preparation like = {.m = m, .purpose = BRING, .id = *id, .reply = *reply, .adopts = true};
+    gw_preparation *before = find_at_work(m, id, false);
     gw_err err;
-    if (gw_member_is_preparing(m, id)) {
-        gw_member_refuse(m, reply,
-                         "the job is about to start here, or its checkpoint is on its way: try again");
+    if (before != NULL) { /* two that write to one folder would be in each other's way */
+        before->waiting = realloc(before->waiting, (before->waiting_count + 1) * sizeof *before->waiting);
+        GW_ASSERT_MEMORY(before->waiting != NULL);
+        before->waiting[before->waiting_count++] = *reply;
         return;
     }
     bool good = gw_children_folder(m->children, id, like.folder, &err);
