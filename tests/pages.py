@@ -2,7 +2,7 @@
 """pages.py: what the pages and comments refer to is there. Run by tests/lint.sh in the root of the tree; prints every
 complaint, and its exit code is 1 if there was one.
 
-Checked are, in the pages (README.md of each folder): links with their anchors, files and folders, and functions of the
+Checked are, in the pages (README.md of each folder, and those beside it in tools): links with their anchors, files and folders, and functions of the
 project; in the code and scripts: the files that comments name; in the list of found faults: the tests. README.md at the
 top has 8 KB at most."""
 
@@ -49,7 +49,7 @@ class Tree:
         self.files = set(files)
         self.folders = {folder for path in files for folder in parents(path)}
         self.names = {os.path.basename(path) for path in files}
-        self.pages = [path for path in files if os.path.basename(path) in ("README.md", "places.md", "flock.md", "watching.md")]
+        self.pages = [path for path in files if os.path.basename(path) == "README.md" or re.fullmatch(r"tools/\w+\.md", path)]
         self.anchors = {page: set(map(anchor, HEADING.findall(read(page)))) for page in self.pages}
         sources = [path for path in files if re.search(r"\.(c|h|cu|cuh|inc)$", path)]
         self.words = collections.Counter(word for path in sources for word in re.findall(r"\bgw_\w+", read(path)))

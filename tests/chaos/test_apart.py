@@ -1,7 +1,7 @@
 """Two hosts that do not meet, and the sentence by which each situation is told to their operator.
 
 Every situation has two network namespaces, joined by a cable, and one peer in each. A test waits for the sentence in the
-logs of the peers, and fails where none comes within LIMIT_S. tools/README.md lists the situations.
+logs of the peers, and fails where none comes within LIMIT_S. tools/trouble.md lists the situations.
 """
 
 import contextlib

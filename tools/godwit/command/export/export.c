@@ -310,7 +310,7 @@ static bool check_name(const char *to, gw_err *err) {
         "name a folder (%.*s/)%s",
         to, (int)(dot - to), to, (int)(dot - to), to,
         strcmp(dot, ".gguf") == 0 || strcmp(dot, ".onnx") == 0
-            ? ". Other programs make that format of the folder (tools/README.md, What goes out)"
+            ? ". Other programs make that format of the folder (tools/gpt.md, What goes out)"
             : "");
 }
 
