@@ -88,7 +88,7 @@ class Together(Case):
         for member in self.members:
             self.assertEqual((member.logs("good"), member.logs("good", "--stderr")), ("out\n", "bad\n"))
         done = self.b.run("submit", "--wait", "--name", "evil", "--", "sh", "-c", "exit 7")
-        self.assertEqual((done.returncode, done.stderr), (1, "evil: failed\n"))
+        self.assertEqual((done.returncode, done.stderr), (1, "evil: failed: exit code 7\n"))
         self.c.wait("evil", code=1)
         self.assertEqual([round["code"] for round in self.c.job("evil")["rounds"]], [7])
         self.trust()
@@ -113,6 +113,9 @@ class Together(Case):
         self.assertEqual([round["code"] for round in self.b.job(job)["rounds"]], [127])
         self.assertIn("/nonexistent/program", self.c.logs(job, "--stderr"))
         self.trust()
+        self.assertRegex(self.c.do("info", job), r"\nfailed +round 0, exit code 127, on n[123]\n")
+        done = self.a.run("submit", "--", "")
+        self.assertEqual((done.returncode, done.stderr), (2, "godwit submit: the first word of the command is empty\n"))
 
     def test_a_job_is_known_at_all_members_when_it_is_acknowledged_and_waits_while_it_is_held(self):
         held = json.loads(self.a.do("submit", "--json", "--hold", "--name", "held", "--", "true"))
@@ -187,7 +190,7 @@ class Together(Case):
 
     def test_a_job_that_no_node_can_have_says_why_it_waits(self):
         job = self.a.submit("--cores", "64", "--", "true")
-        self.assertIn("no node here has 64 cores", self.b.do("info", job))
+        self.assertIn("no node that takes jobs has 64 cores\n", self.b.do("info", job))
         self.a.do("cancel", job)
 
     def test_the_door_refuses_what_is_no_request(self):

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON_KEY = 512, PREFIX_LEAST = 4, SHORT_ID = 8 };
+enum { JSON_KEY = 512, PREFIX_LEAST = 4, SHORT_ID = 8, NEEDS_TEXT = 100, MOST_FAILED = 100 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     gw_flock_place *place = state->input;
@@ -151,17 +151,41 @@ static void name_other(gw_flock_client *client, const char *id, char *text, size
     }
 }
 
-/* Whether a job has failed, at last for lack of memory. */
-static bool is_out_of_memory(const json_t *job) {
+/* The last round of a job that has failed; NULL: it has not, or nobody knows. */
+static const json_t *last_failure(const json_t *job) {
     const json_t *rounds = json_object_get(job, "rounds");
     size_t count = json_array_size(rounds);
-    return strcmp(gw_flock_text(job, "state"), "failed") == 0 && count > 0 &&
-           json_is_true(json_object_get(json_array_get(rounds, count - 1), "out_of_memory"));
+    return strcmp(gw_flock_text(job, "state"), "failed") == 0 && count > 0 ? json_array_get(rounds, count - 1)
+                                                                           : NULL;
+}
+
+/* How a job has failed. Returns what asprintf does. */
+static int write_failure(const json_t *job, const json_t *round, char **text) {
+    char memory[GW_NUMBER_MEMORY_TEXT];
+    int code = (int)gw_flock_number(round, "code");
+    if (json_is_true(json_object_get(round, "out_of_memory")))
+        return asprintf(text, "out of memory: asked %s",
+                        gw_number_memory((uint64_t)gw_flock_number(job, "memory_mib"), memory));
+    if (strcmp(gw_flock_text(job, "kind"), "map") == 0)
+        return asprintf(text, "%d%s of its tasks failed", code, code > MOST_FAILED ? " or more" : "");
+    return asprintf(text, "exit code %d", code);
+}
+
+/* What a job asks of a node: "4 cores, 2 GPUs". */
+static const char *needs_of(const json_t *job, char text[NEEDS_TEXT]) {
+    char memory[GW_NUMBER_MEMORY_TEXT];
+    int cores = (int)gw_flock_number(job, "cores"), gpus = (int)gw_flock_number(job, "gpus");
+    int at = snprintf(text, NEEDS_TEXT, "%d core%s", cores, cores == 1 ? "" : "s");
+    if (gw_flock_number(job, "memory_mib") > 0)
+        at += snprintf(text + at, (size_t)(NEEDS_TEXT - at), ", %s",
+                       gw_number_memory((uint64_t)gw_flock_number(job, "memory_mib"), memory));
+    if (gpus > 0) snprintf(text + at, (size_t)(NEEDS_TEXT - at), ", %d GPU%s", gpus, gpus == 1 ? "" : "s");
+    return text;
 }
 
 char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     const char *reason = gw_flock_text(job, "reason");
-    char other[80], memory[GW_NUMBER_MEMORY_TEXT], *text = NULL;
+    char other[80], needs[NEEDS_TEXT], *text = NULL;
     int length;
     name_other(client, gw_flock_text(job, "reason_job"), other, sizeof other);
     if (strcmp(reason, "after") == 0)
@@ -173,9 +197,7 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
             &text, "cannot start on %d node%s ('godwit logs --stderr' says why), and no other can have it",
             (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s");
     else if (strcmp(reason, "no node") == 0)
-        length = asprintf(&text, "no node here has %d cores, %d MiB and %d GPUs, and takes jobs",
-                          (int)gw_flock_number(job, "cores"), (int)gw_flock_number(job, "memory_mib"),
-                          (int)gw_flock_number(job, "gpus"));
+        length = asprintf(&text, "no node that takes jobs has %s", needs_of(job, needs));
     else if (strcmp(reason, "room") == 0 && gw_flock_number(job, "least") > gw_flock_number(job, "able"))
         length = asprintf(&text, "needs %d nodes, and %d here can have it",
                           (int)gw_flock_number(job, "least"), (int)gw_flock_number(job, "able"));
@@ -191,9 +213,8 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
             &text,
             "began under the build %s, which no node has that takes jobs: cancel it, and 'godwit retry'",
             gw_flock_text(job, "build"));
-    else if (is_out_of_memory(job))
-        length = asprintf(&text, "out of memory: asked %s",
-                          gw_number_memory((uint64_t)gw_flock_number(job, "memory_mib"), memory));
+    else if (last_failure(job) != NULL)
+        length = write_failure(job, last_failure(job), &text);
     else
         length = asprintf(&text, "%s", "");
     GW_ASSERT_MEMORY(length >= 0);

@@ -149,7 +149,19 @@ static void print_words(const char *label, const json_t *list) {
     printf("\n");
 }
 
-static void print_info(gw_flock_client *client, const json_t *job) {
+/* What a node is called whose id an answer has; one that is not known by the beginning of its id. */
+static const char *name_of(const json_t *nodes, const json_t *one) {
+    static char short_id[9];
+    const char *id = gw_flock_text(one, "node");
+    size_t i;
+    json_t *node;
+    json_array_foreach(nodes, i, node) if (strcmp(gw_flock_text(node, "id"), id) ==
+                                           0) return gw_flock_text(node, "name");
+    snprintf(short_id, sizeof short_id, "%.8s", id);
+    return short_id;
+}
+
+static void print_info(gw_flock_client *client, const json_t *job, const json_t *nodes) {
     char time[GW_TIMESTAMP_UTC_TEXT];
     size_t i;
     json_t *one;
@@ -176,15 +188,15 @@ static void print_info(gw_flock_client *client, const json_t *job) {
         printf("%-12s%.8s, from its checkpoints if it has any\n", "goes on",
                gw_flock_text(job, "tries_again"));
     json_array_foreach(json_object_get(job, "rounds"), i, one) {
-        printf("%-12sround %d, %sexit code %d, on %.8s\n", i == 0 ? "failed" : "",
+        printf("%-12sround %d, %sexit code %d, on %s\n", i == 0 ? "failed" : "",
                (int)gw_flock_number(one, "round"),
                json_is_true(json_object_get(one, "out_of_memory")) ? "out of memory, " : "",
-               (int)gw_flock_number(one, "code"), gw_flock_text(one, "node"));
+               (int)gw_flock_number(one, "code"), name_of(nodes, one));
     }
     json_array_foreach(json_object_get(job, "ends"), i, one) {
-        printf("%-12s%s, on %.8s\n%-12s%s\n", gw_flock_text(one, "kind"),
-               gw_timestamp_utc((uint64_t)gw_flock_number(one, "when_ms"), time), gw_flock_text(one, "node"),
-               "hash", gw_flock_text(one, "hash"));
+        printf("%-12s%s, on %s\n%-12s%s\n", gw_flock_text(one, "kind"),
+               gw_timestamp_utc((uint64_t)gw_flock_number(one, "when_ms"), time), name_of(nodes, one), "hash",
+               gw_flock_text(one, "hash"));
     }
     if (json_is_true(json_object_get(job, "ends_differ")))
         printf("Two nodes have ended this job with different results: one of them computes wrong, or the job "
@@ -200,12 +212,15 @@ int gw_info_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &c);
     if (!gw_flock_connect(&c.place, &client, &err)) return gw_command_fail(argv[0], &err);
     const json_t *job = gw_flock_find_job(&client, c.job, &err);
-    if (job != NULL && c.place.json)
+    json_t *nodes = job != NULL ? gw_flock_ask(&client, json_pack("{s:s}", "do", "nodes"), &err) : NULL;
+    bool good = nodes != NULL;
+    if (good && c.place.json)
         gw_json_print(json_deep_copy(job));
-    else if (job != NULL)
-        print_info(&client, job);
+    else if (good)
+        print_info(&client, job, json_object_get(nodes, "nodes"));
+    json_decref(nodes);
     gw_flock_disconnect(&client);
-    return job != NULL ? 0 : gw_command_fail(argv[0], &err);
+    return good ? 0 : gw_command_fail(argv[0], &err);
 }
 
 /* nodes */

@@ -283,6 +283,7 @@ static json_t *command_of(const choice *c, const combination *chosen) {
 }
 
 static bool check_words(const choice *c, gw_err *err) {
+    if (c->words[0][0] == '\0') return gw_fail(err, GW_E_USAGE, "the first word of the command is empty");
     for (int i = 0; i < c->word_count; i++) {
         json_t *text = json_string(c->words[i]);
         json_decref(text);
