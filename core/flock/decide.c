@@ -107,7 +107,8 @@ static void enter(gw_decider *d, const gw_decide_input *in, entry *e, const gw_j
     e->over = over;
     e->index = NONE;
     read_spec(e);
-    e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER};
+    gw_wait_reason waited = e->view.reason != GW_WAIT_NOT ? e->view.reason : e->view.waited;
+    e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER, .waited = waited};
 }
 
 static void make_room(gw_decider *d, const gw_decide_input *in) {
@@ -389,7 +390,9 @@ static void add_claims(work *w) {
             const gw_claim *claim = &w->lists[n]->list[i];
             if (claim->state != GW_CLAIM_CLAIMED && claim->state != GW_CLAIM_RUNNING) continue;
             uint32_t job = job_of(w, &claim->job);
-            if (job != NONE) w->claims[w->claim_count++] = (gw_allot_pair){job, n};
+            if (job == NONE) continue;
+            w->claims[w->claim_count++] = (gw_allot_pair){job, n};
+            if (claim->state == GW_CLAIM_RUNNING) w->entries[job]->view.waited = GW_WAIT_NOT;
         }
 }
 
@@ -481,7 +484,8 @@ static void take(outcome *o, entry *e, const gw_job_record *record) {
     o->act(o->context, &(gw_do){.kind = record->started ? GW_DO_START : GW_DO_MARK,
                                 .job = e->id,
                                 .spec = &e->spec,
-                                .round = gw_job_record_next_round(record)});
+                                .round = gw_job_record_next_round(record),
+                                .waited = e->view.waited});
 }
 
 /* Claims of jobs that this member neither runs nor is given. */

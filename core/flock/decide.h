@@ -27,6 +27,18 @@
 
 typedef struct gw_decider gw_decider;
 
+typedef enum gw_wait_reason {
+    GW_WAIT_NOT,      /* it runs, or is about to */
+    GW_WAIT_HELD,     /* somebody holds it */
+    GW_WAIT_AFTER,    /* a job that it comes after is not over */
+    GW_WAIT_BROKEN,   /* a job that it comes after has not been done, and never will be */
+    GW_WAIT_LATER,    /* its specification is of a later version, or not known here yet */
+    GW_WAIT_NO_BUILD, /* no live node that takes jobs has the build that it began under */
+    GW_WAIT_NO_NODE,  /* no live node may have it: of another class, too small, drained, or struck */
+    GW_WAIT_ROOM,     /* nodes that may have it are taken by jobs before it */
+    GW_WAIT_AWAY,     /* it may run on members that are away */
+} gw_wait_reason;
+
 typedef enum gw_do_kind {
     GW_DO_MARK = 1, /* make `started` durable in the job's record, and decide again */
     GW_DO_START,    /* start a child of this round */
@@ -38,6 +50,7 @@ typedef struct gw_do {
     gw_job_record_id job;
     const gw_job_spec *spec; /* START; valid until the next decision */
     uint32_t round;          /* START */
+    gw_wait_reason waited;   /* START: as gw_job_view has it */
 } gw_do;
 
 /* A child of this member. */
@@ -60,22 +73,11 @@ typedef struct gw_decide_input {
     uint64_t takeover_ns;  /* GW_SIDES_TAKEOVER_NS, or what the user says */
 } gw_decide_input;
 
-typedef enum gw_wait_reason {
-    GW_WAIT_NOT,      /* it runs, or is about to */
-    GW_WAIT_HELD,     /* somebody holds it */
-    GW_WAIT_AFTER,    /* a job that it comes after is not over */
-    GW_WAIT_BROKEN,   /* a job that it comes after has not been done, and never will be */
-    GW_WAIT_LATER,    /* its specification is of a later version, or not known here yet */
-    GW_WAIT_NO_BUILD, /* no live node that takes jobs has the build that it began under */
-    GW_WAIT_NO_NODE,  /* no live node may have it: of another class, too small, drained, or struck */
-    GW_WAIT_ROOM,     /* nodes that may have it are taken by jobs before it */
-    GW_WAIT_AWAY,     /* it may run on members that are away */
-} gw_wait_reason;
-
 typedef struct gw_job_view {
     const gw_job_spec *spec; /* NULL: not known */
     gw_wait_reason reason;
     gw_job_record_id after; /* AFTER, BROKEN: which */
+    gw_wait_reason waited;  /* why it waited last, since it ran anywhere; NOT: it did not */
     /* AWAY: it starts here then, if they do not come back. Otherwise, if it is not 0, it goes on where it runs until then,
      * and nowhere else. */
     uint64_t until_ns;

@@ -103,6 +103,7 @@ class Together(Case):
             self.a.run("submit", "--wait", "--name", name, "--", "false")
         self.until("n1 is doubtful", lambda: self.b.nodes()["n1"] == "doubtful")
         self.a.do("submit", "--wait", "--", "true")  # the others are drained
+        self.assertRegex(self.b.do("why", "two"), r"on n1: starts\n\d\d:\d\d:\d\d  on n1: has failed: exit code 1\n$")
         self.trust()
         for member in self.members:
             self.until(f"{member.name} is ready", lambda: member.nodes()[member.name] == "ready")
@@ -112,10 +113,10 @@ class Together(Case):
         self.b.wait(job, code=1)
         self.assertEqual([round["code"] for round in self.b.job(job)["rounds"]], [127])
         self.assertIn("/nonexistent/program", self.c.logs(job, "--stderr"))
-        self.trust()
         self.assertRegex(self.c.do("info", job), r"\nfailed +round 0, exit code 127, on n[123]\n")
         done = self.a.run("submit", "--", "")
         self.assertEqual((done.returncode, done.stderr), (2, "godwit submit: the first word of the command is empty\n"))
+        self.trust()
 
     def test_a_job_is_known_at_all_members_when_it_is_acknowledged_and_waits_while_it_is_held(self):
         held = json.loads(self.a.do("submit", "--json", "--hold", "--name", "held", "--", "true"))
@@ -125,6 +126,8 @@ class Together(Case):
             self.assertRegex(member.do("queue"), f"{held['id'][:8]}  held +held ")
         self.b.do("release", "held")
         self.c.wait("held")
+        self.assertRegex(self.a.do("why", "held"), r"is submitted\n.* on n[123]: starts; it had waited, as it was held\n"
+                         r".* on n[123]: is done: exit code 0\n$")
         done = self.a.run("cancel", "held")
         self.assertEqual((done.returncode, done.stderr), (1, "godwit cancel: held is over already: done\n"))
 
@@ -155,6 +158,8 @@ class Together(Case):
         other.do("cancel", job)
         self.until("all are gone", lambda: not any(mark in read(pid, "environ") for pid in self.members.marked()))
         node.until_state(job, "cancelled")
+        told = self.until("its end is told", lambda: re.search("is asked to end: (.*)\n.* has left this", other.do("why", job)))
+        self.assertEqual(told.group(1), "the job was cancelled")
 
     def test_the_environment_is_that_which_was_named(self):
         with open(self.path("secrets"), "w") as file:
@@ -185,6 +190,10 @@ class Together(Case):
         self.assertIsNot(self.runs_on(self.members, job), first)
         open(self.path("go"), "w").close()
         self.c.wait(job)
+        events = json.loads(other.do("why", "--json", job))["events"]
+        self.assertEqual([(event["event"], event.get("cause"), event.get("node") == first.name) for event in events],
+                         [("submit", None, False), ("start", None, True), ("stop", "drained", True), ("end", None, True),
+                          ("start", None, False), ("end", None, False)])
         first.do("drain", "--undo", first.name)
         self.until("it is back", lambda: other.nodes()[first.name] == "ready")
 
@@ -352,6 +361,9 @@ class Lives(Case):
         self.let_go(flock)
         other.wait(job)
         self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0", "0"], ["end"]))
+        told = other.do("why", job)
+        self.assertIn(f": starts, as {first.name} is gone, where it ran\n", told)
+        self.assertIn(f"\nNot there, with what they know of it: {first.name}\n", told)
 
     def test_a_job_of_steps_goes_on_when_a_node_dies_and_ends_with_the_same_bytes(self):
         job = [*STEPS, "--shards", "12", "--steps", "30", "--seed", "5"]

@@ -6,6 +6,8 @@
 
 #include "core/base/err.h"
 
+#include <stdbool.h>
+
 int gw_run_main(int argc, char **argv);        /* run a peer of a job */
 int gw_launch_main(int argc, char **argv);     /* start the same command on several hosts by ssh */
 int gw_map_main(int argc, char **argv);        /* run a command for each input, several at a time */
@@ -45,6 +47,10 @@ int gw_priority_main(int argc, char **argv); /* set the priority of jobs */
 int gw_nodes_main(int argc, char **argv);    /* list the nodes of the flock */
 int gw_drain_main(int argc, char **argv);    /* take nodes out of use */
 int gw_forget_main(int argc, char **argv);   /* drop what is left of old jobs */
+
+/* Tells what has become of a job of the flock; `command` is named in messages, and `dir` is the directory of the member
+ * that is asked (NULL: the default). Returns the exit code. */
+int gw_why_of_flock(const char *command, const char *dir, const char *job, bool json);
 
 /* Prints "COMMAND: TEXT" to stderr, in lines that fit where that is a terminal. */
 void gw_command_complain(const char *command, const char *text);

@@ -12,14 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KEY_SINCE = 256, KEY_JOB };
 
 typedef struct arguments {
     const char *dirs[GW_WHY_JOURNALS];
     int count;
-    double since_s;  /* 0: all */
-    const char *job; /* digits; NULL: the job that was started last */
+    double since_s;    /* 0: all */
+    const char *job;   /* digits; NULL: the job that was started last */
+    const char *named; /* the last one that was given without an option; NULL: none */
+    const char *under; /* by --dir */
     bool json;
 } arguments;
 
@@ -37,7 +40,8 @@ static const char why_doc[] =
     "what, what it cost, and what is suspicious, with what to do.\v"
     "The more of the peers' directories it is given, the more it knows: what a peer says of its own last "
     "end, and what the others saw of it. They may be copies, or lie on a file system that the nodes share. "
-    "It only reads, and the peers may run meanwhile.";
+    "It only reads, and the peers may run meanwhile. A JOB of the standing flock, by its name or the "
+    "beginning of its id, tells from what the members have noted why it waited, started, moved and ended.";
 
 /* Reads "90s", "30m", "2h" or "3d". */
 static bool read_span(const char *text, double *seconds) {
@@ -67,6 +71,7 @@ static error_t parse_why(int key, char *arg, struct argp_state *state) {
     switch (key) {
     case 'd':
     case ARGP_KEY_ARG:
+        *(key == 'd' ? &a->under : &a->named) = arg;
         take_dir(a, arg, state);
         return 0;
     case KEY_SINCE:
@@ -95,6 +100,13 @@ static bool find_dirs(arguments *a, char (*paths)[GW_PATH_BYTES], gw_err *err) {
     return true;
 }
 
+/* Whether the only argument is no directory, but the name or id of a job of the flock. Beside it --dir is the directory of
+ * the flock's member, as in the commands of the flock. */
+static bool is_job_of_flock(const arguments *a) {
+    return a->named != NULL && a->count == (a->under != NULL ? 2 : 1) && strchr(a->named, '/') == NULL &&
+           access(a->named, F_OK) != 0;
+}
+
 static bool why(arguments *a, gw_err *err) {
     char(*paths)[GW_PATH_BYTES] = calloc((size_t)a->count, sizeof *paths);
     gw_why_record record = {0};
@@ -118,11 +130,14 @@ static bool why(arguments *a, gw_err *err) {
 
 int gw_why_main(int argc, char **argv) {
     arguments *a = calloc(1, sizeof *a);
-    struct argp argp = {.options = why_options, .parser = parse_why, .args_doc = "[DIR...]", .doc = why_doc};
+    struct argp argp = {
+        .options = why_options, .parser = parse_why, .args_doc = "[DIR...]\nJOB", .doc = why_doc};
     gw_err err;
     if (a == NULL) return 1;
     gw_argp_parse(&argp, argc, argv, a);
-    bool good = why(a, &err);
+    int code = is_job_of_flock(a) ? gw_why_of_flock(argv[0], a->under, a->named, a->json)
+               : why(a, &err)     ? 0
+                                  : gw_command_fail(argv[0], &err);
     free(a);
-    return good ? 0 : gw_command_fail(argv[0], &err);
+    return code;
 }

@@ -1,9 +1,12 @@
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/base/mix.h"
 #include "core/os/clock.h"
 #include "net/loop/address.h"
+#include "tools/godwit/flock/history.h"
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/limit/cores.h"
+#include "tools/godwit/text/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,11 +92,102 @@ static void disk_failing(void *context, const char *why) {
     gw_member_decide_soon(m);
 }
 
+/* What happens to jobs here, for `godwit why`. */
+
+static json_t *event_of(const char *kind) {
+    json_t *event = json_object();
+    gw_json_text(event, "event", kind);
+    return event;
+}
+
+/* Adds an event, which is released, to the history of a job. */
+static void add_event(const gw_flock_member *m, const gw_job_record_id *id, json_t *event) {
+    char folder[GW_KEEPER_FOLDER_TEXT];
+    gw_err err;
+    if (gw_children_folder(m->children, id, folder, &err))
+        gw_job_history_add(folder, event);
+    else
+        json_decref(event);
+}
+
+void gw_member_bereave(gw_flock_member *m, const gw_peer_id *id) {
+    const gw_claims *list = gw_exchange_claims_of(m->exchange, id);
+    for (uint32_t i = 0; list != NULL && i < list->count; i++) {
+        if (list->list[i].state != GW_CLAIM_RUNNING) continue;
+        gw_member_bereft *one = &m->bereft[m->bereft_at];
+        m->bereft_at = (m->bereft_at + 1) % GW_MEMBER_BEREFT;
+        one->id = list->list[i].job;
+        gw_member_name(m, id, one->name);
+    }
+}
+
+static void tell_start(gw_flock_member *m, const gw_do *action) {
+    json_t *event = event_of("start");
+    gw_json_count(event, "round", action->round);
+    if (action->waited != GW_WAIT_NOT) gw_json_text(event, "waited", gw_member_wait_word(action->waited));
+    for (uint32_t i = 0; i < GW_MEMBER_BEREFT; i++) {
+        gw_member_bereft *one = &m->bereft[i];
+        if (one->name[0] == '\0' || !gw_job_record_id_equal(&one->id, &action->job)) continue;
+        gw_json_text(event, "from", one->name);
+        one->name[0] = '\0';
+    }
+    add_event(m, &action->job, event);
+}
+
+static void tell_text(gw_flock_member *m, const gw_job_record_id *id, const char *kind, const char *text) {
+    json_t *event = event_of(kind);
+    gw_json_text(event, "text", text);
+    add_event(m, id, event);
+}
+
+static void tell_stop(gw_flock_member *m, const gw_job_record_id *id, const char *cause) {
+    json_t *event = event_of("stop");
+    gw_json_text(event, "cause", cause);
+    add_event(m, id, event);
+}
+
+/* Why the decision asks a child of this member to end. */
+static const char *stop_cause(const gw_flock_member *m, const gw_job_record_id *id) {
+    const gw_job_record *record = gw_job_records_find(m->records, id);
+    if (record != NULL && gw_job_record_is_over(record)) return record->cancel ? "cancelled" : "over";
+    if (gw_decider_view(m->decider, id).reason == GW_WAIT_HELD) return "held";
+    return m->claims.drained ? "drained" : m->claims.disk_bad ? "disk" : "moved";
+}
+
+static void tell_end(gw_flock_member *m, const gw_child_end *end) {
+    static const char *const outcomes[] = {
+        [GW_CHILD_DONE] = "done",   [GW_CHILD_STOPPED] = "stopped", [GW_CHILD_FAILED] = "failed",
+        [GW_CHILD_FATAL] = "fatal", [GW_CHILD_STRUCK] = "struck",   [GW_CHILD_LEFT] = "left"};
+    json_t *event = event_of("end");
+    gw_json_text(event, "outcome", outcomes[end->verdict]);
+    gw_json_count(event, "round", end->round);
+    gw_json_count(event, "code", end->code & ~(uint32_t)GW_JOB_ROUND_OUT_OF_MEMORY);
+    gw_json_text(event, "text", end->text);
+    add_event(m, &end->id, event);
+}
+
 /* Children. */
 
+void gw_member_stop_children(gw_flock_member *m) {
+    for (uint32_t i = 0; i < gw_children_count(m->children); i++)
+        if (!gw_children_at(m->children, i)->leaving)
+            tell_stop(m, &gw_children_at(m->children, i)->id, "down");
+    gw_children_stop_all(m->children);
+}
+
+/* Tells the history of a job why it is not started here now, unless that was told when it began to rest the last time. */
+static uint64_t tell_delay(gw_flock_member *m, const gw_job_record_id *id, const char *text) {
+    uint64_t why = 1;
+    for (const char *c = text; *c != '\0'; c++) why = gw_mix64(why ^ (unsigned char)*c);
+    for (uint32_t i = 0; i < GW_MEMBER_RESTING; i++)
+        if (m->resting[i].why == why && gw_job_record_id_equal(&m->resting[i].id, id)) return why;
+    tell_text(m, id, "delay", text);
+    return why;
+}
+
 /* Notes that a job is not started here again for some seconds. */
-static void rest(gw_flock_member *m, const gw_job_record_id *id) {
-    m->resting[m->resting_at] = (gw_member_resting){*id, gw_now_ns() + REST_S * GW_SECOND_NS};
+static void rest(gw_flock_member *m, const gw_job_record_id *id, uint64_t why) {
+    m->resting[m->resting_at] = (gw_member_resting){*id, gw_now_ns() + REST_S * GW_SECOND_NS, why};
     m->resting_at = (m->resting_at + 1) % GW_MEMBER_RESTING;
 }
 
@@ -160,7 +254,8 @@ static void child_ended(void *context, const gw_child_end *end) {
     const gw_job_record *record = gw_job_records_find(m->records, &end->id);
     gw_log(end->verdict == GW_CHILD_FAILED || end->verdict == GW_CHILD_FATAL ? GW_WARN : GW_INFO, "flock",
            "%s: its child here has ended: %s", name_of(m, &end->id, name), end->text);
-    rest(m, &end->id);
+    tell_end(m, end);
+    rest(m, &end->id, 0);
     if (end->killed > 0) gw_member_tell_killed(m, &end->id, end->killed);
     switch (end->verdict) {
     case GW_CHILD_DONE:
@@ -255,7 +350,7 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
     if (prepared == GW_PREPARING) return; /* it decides again */
     if (prepared == GW_UNPREPARED) {
         gw_log(GW_WARN, "flock", "%s cannot be started here yet: %s", action->spec->name, err.text);
-        rest(m, &action->job);
+        rest(m, &action->job, tell_delay(m, &action->job, err.text));
         return;
     }
     place.directory = directory[0] != '\0' ? directory : NULL;
@@ -266,10 +361,12 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
         (!steps || choose_port(m, &place.port, &err)) &&
         gw_children_start(m->children, &action->job, action->spec, action->round, &place, &err)) {
         gw_log(GW_INFO, "flock", "%s starts here%s", action->spec->name, action->round > 0 ? " again" : "");
+        tell_start(m, action);
         gw_member_decide_soon(m); /* its claim tells that it runs, and where */
         return;
     }
     gw_log(GW_WARN, "flock", "%s cannot be started here: %s", action->spec->name, err.text);
+    tell_text(m, &action->job, "unfit", err.text);
     gw_claims_set(&m->claims, &(gw_claim){.job = action->job, .state = GW_CLAIM_STRUCK});
     m->claims.number++;
     gw_member_decide_soon(m);
@@ -288,6 +385,7 @@ static void carry_out(gw_flock_member *m, const gw_do *action) {
         break;
     case GW_DO_STOP:
         gw_log(GW_INFO, "flock", "%s is asked to end here", name_of(m, &action->job, name));
+        tell_stop(m, &action->job, stop_cause(m, &action->job));
         gw_children_stop(m->children, &action->job);
         break;
     }

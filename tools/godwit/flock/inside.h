@@ -44,6 +44,7 @@ enum {
     GW_MEMBER_ENTRUSTED = 256,
     GW_MEMBER_MISSED = 256,
     GW_MEMBER_HELD = 1024,
+    GW_MEMBER_BEREFT = 256,
 };
 
 #define GW_SECOND_NS UINT64_C(1000000000)
@@ -99,6 +100,7 @@ typedef struct gw_member_known {
 typedef struct gw_member_resting {
     gw_job_record_id id;
     uint64_t until_ns;
+    uint64_t why; /* a digest of what its history was told then; 0: nothing */
 } gw_member_resting;
 
 /* The checkpoint of a job that another member has by this one's asking. */
@@ -120,6 +122,12 @@ typedef struct gw_member_missed {
     gw_job_record_id id;
     uint64_t since_ns;
 } gw_member_missed;
+
+/* A job that ran on a member that was lost. */
+typedef struct gw_member_bereft {
+    gw_job_record_id id;
+    char name[GW_CLAIMS_NAME_TEXT]; /* of the member */
+} gw_member_bereft;
 
 typedef struct gw_member_failure {
     gw_job_record_id id;
@@ -170,6 +178,8 @@ typedef struct gw_flock_member {
     uint32_t unsaved_count;
     gw_member_resting resting[GW_MEMBER_RESTING];
     uint32_t resting_at;
+    gw_member_bereft bereft[GW_MEMBER_BEREFT]; /* those that were lost last */
+    uint32_t bereft_at;
     gw_member_failure failures[GW_MEMBER_FAILURES];
     uint64_t doubtful_until_ns, aged_ns; /* aged_ns: when specifications of old jobs were dropped last */
     gw_timer decide_timer;
@@ -255,6 +265,10 @@ bool gw_member_send(gw_flock_member *m, const gw_peer_id *to, uint8_t kind, cons
 bool gw_member_act_open(gw_flock_member *m, gw_err *err);
 /* Adopts the children, after the exchange is open. */
 bool gw_member_children_open(gw_flock_member *m, gw_err *err);
+/* A member is gone: its claims tell which jobs ran there. */
+void gw_member_bereave(gw_flock_member *m, const gw_peer_id *id);
+/* Asks all children to end, as this member ends. */
+void gw_member_stop_children(gw_flock_member *m);
 /* Returns false where the disk does not answer. */
 bool gw_member_act_close(gw_flock_member *m);
 /* Has it decide in the loop's next turn. */
@@ -390,6 +404,8 @@ void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_
 
 /* view.c */
 bool gw_member_is_done(const gw_job_record *record);
+/* Why a job waits, as "reason" of an answer has it. */
+const char *gw_member_wait_word(gw_wait_reason reason);
 json_t *gw_member_jobs(const gw_flock_member *m);
 json_t *gw_member_nodes(const gw_flock_member *m);
 /* What browsers see (http.h): names and states of nodes and jobs; `member` is a gw_flock_member. */

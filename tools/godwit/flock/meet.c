@@ -92,6 +92,7 @@ static void found(gw_flock_member *m, const gw_gossip_member *other) {
 static void lost(gw_flock_member *m, const gw_peer_id *id, bool left) {
     char name[GW_CLAIMS_NAME_TEXT];
     gw_log(GW_INFO, "flock", "%s %s", gw_member_name(m, id, name), left ? "has left" : "is gone");
+    if (!left) gw_member_bereave(m, id);
     note_away(m, id, left);
     gw_member_reach_lost(m, id);
     gw_exchange_gone(m->exchange, id);

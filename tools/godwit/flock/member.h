@@ -11,7 +11,7 @@
  *   {"do": "bring", "job": ID}                 its newest checkpoint, which comes into jobs/ of this member
  *   {"do": "jobs"}, {"do": "nodes"}            all of them
  *   {"do": "change", "job": ID, "cancel": true | "hold": BOOL | "priority": N}
- *   {"do": "log", "job": ID, "stream": "out" | "err" | "rows" | "outputs", "offset": N [, "node": ID]}     a piece of a child's output
+ *   {"do": "log", "job": ID, "stream": "out" | "err" | "rows" | "outputs" | "history", "offset": N [, "node": ID]}     a piece of a child's output
  *   {"do": "wait", "jobs": [ID...], "seconds": N}                                     until they are over
  *   {"do": "drain", "node": ID, "on": BOOL}
  *   {"do": "forget", "before": SECONDS}        drops what is left of jobs that were over before a time, here alone

@@ -478,7 +478,7 @@ static void go_down(gw_flock_member *m, const gw_reply *reply) {
     m->going_down = true;
     m->claims.drained = true;
     m->claims.number++;
-    gw_children_stop_all(m->children);
+    gw_member_stop_children(m);
     gw_member_decide_soon(m);
 }
 

@@ -16,6 +16,7 @@
 #include "core/base/log.h"
 #include "core/os/clock.h"
 #include "tools/godwit/flock/beneath.h"
+#include "tools/godwit/flock/history.h"
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/flock/submission.h"
 #include "tools/godwit/text/json.h"
@@ -281,7 +282,8 @@ static void read_rows(errand *e) {
 /* The name of the file of a stream: what the child writes, and of a map what its tasks do (tools/godwit/map/child), which may
  * be that of another member, of which there can be a copy here. False: there is no such stream. */
 static bool name_stream(const errand *e, char name[2 * GW_ID_TEXT]) {
-    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, GW_CHILD_OUTPUTS};
+    static const char *const names[] = {GW_KEEPER_OUT, GW_KEEPER_ERR, GW_CHILD_ROWS, GW_CHILD_OUTPUTS,
+                                        GW_JOB_HISTORY_NAME};
     const char *stream = json_string_value(json_object_get(e->request, "stream"));
     const json_t *of = json_object_get(e->request, "of");
     char whose[GW_ID_TEXT];
@@ -303,7 +305,7 @@ static bool name_stream(const errand *e, char name[2 * GW_ID_TEXT]) {
 static void read_log(errand *e) {
     char name[2 * GW_ID_TEXT];
     if (!name_stream(e, name)) {
-        refuse(e, "a stream is out, err, rows, or outputs, which may be those of a node");
+        refuse(e, "a stream is out, err, rows, history, or outputs, which may be those of a node");
         return;
     }
     gw_json_peer(e->answer, "node", &e->m->identity.id);

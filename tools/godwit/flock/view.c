@@ -12,6 +12,10 @@ enum { ID_BYTES = 16 };
 static const char *const reasons[] = {"",         "held",    "after", "broken", "unknown",
                                       "no build", "no node", "room",  "away"};
 
+const char *gw_member_wait_word(gw_wait_reason reason) {
+    return reasons[reason];
+}
+
 static const char *claim_word(gw_claim_state state) {
     static const char *const words[] = {"", "claimed", "running", "leaving", "struck"};
     return words[state];

@@ -178,8 +178,7 @@ static size_t characters(const char *text, size_t bytes) {
     return count;
 }
 
-/* Prints a text in lines, the first of which begins behind `before` characters, and the others behind `indent`. */
-static void print_words(FILE *out, const char *text, size_t before, size_t indent) {
+void gw_why_print_words(FILE *out, const char *text, size_t before, size_t indent) {
     size_t column = before;
     bool first = true;
     for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
@@ -200,14 +199,14 @@ static void print_words(FILE *out, const char *text, size_t before, size_t inden
 }
 
 static void print_line(FILE *out, char *text) {
-    if (text != NULL) print_words(out, text, 0, 0);
+    if (text != NULL) gw_why_print_words(out, text, 0, 0);
     free(text);
 }
 
 static void print_more(FILE *out, const char *what, const char *text) {
     if (text[0] == '\0') return;
     fprintf(out, "%*s%s", INDENT, "", what);
-    print_words(out, text, INDENT + strlen(what), INDENT);
+    gw_why_print_words(out, text, INDENT + strlen(what), INDENT);
 }
 
 static void print_finding(FILE *out, const gw_finding *finding) {
@@ -216,7 +215,7 @@ static void print_finding(FILE *out, const gw_finding *finding) {
         fprintf(out, "%-*s", INDENT, "-");
     else
         fprintf(out, "%-*s", INDENT, gw_why_when(finding->from, false, when));
-    print_words(out, finding->text, INDENT, INDENT);
+    gw_why_print_words(out, finding->text, INDENT, INDENT);
     print_more(out, "", finding->evidence);
     if (gw_why_cost(finding, cost)[0] != '\0') snprintf(sentence, sizeof sentence, "%s.", cost);
     print_more(out, "Cost: ", sentence);

@@ -36,4 +36,8 @@ void gw_why_print(const gw_why_record *record, const gw_findings *findings, doub
 /* Returns the same as an object; the caller releases it. */
 json_t *gw_why_json(const gw_why_record *record, const gw_findings *findings);
 
+/* Prints a text in lines of at most 79 characters, the first of which begins behind `before` characters, and the others
+ * behind `indent`. */
+void gw_why_print_words(FILE *out, const char *text, size_t before, size_t indent);
+
 #endif

@@ -1,0 +1,82 @@
+/* `godwit why JOB` tells what has become of a job of the flock, and why, from what its members have written down. */
+#include "tools/godwit/command/commands.h"
+#include "tools/godwit/command/flock/client.h"
+#include "tools/godwit/flock/history.h"
+#include "tools/godwit/text/json.h"
+#include "tools/godwit/why/story.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The history of a job on one node. False: the node does not answer. */
+static bool ask_node(gw_flock_client *client, const char *job, const json_t *node, json_t *events) {
+    void *bytes;
+    size_t count;
+    gw_err err;
+    json_t *request = json_pack("{s:s,s:s,s:s,s:i,s:s}", "do", "log", "job", job, "stream",
+                                GW_JOB_HISTORY_NAME, "offset", 0, "node", gw_flock_text(node, "id"));
+    json_t *answer = gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, &err);
+    if (answer == NULL) return false;
+    gw_story_add(events, gw_flock_text(node, "name"), bytes, count);
+    free(bytes);
+    json_decref(answer);
+    return true;
+}
+
+/* Gathers the events of all nodes, and names those that do not answer. */
+static bool gather(gw_flock_client *client, const json_t *job, json_t *events, json_t *away, gw_err *err) {
+    json_t *answer = gw_flock_ask(client, json_pack("{s:s}", "do", "nodes"), err), *node;
+    size_t i;
+    if (answer == NULL) return false;
+    json_array_append_new(events, json_pack("{s:s,s:f}", "event", "submit", "time",
+                                            (double)gw_flock_number(job, "submitted_ms") / 1000));
+    json_array_foreach(json_object_get(answer, "nodes"), i, node) {
+        bool there = strcmp(gw_flock_text(node, "state"), "gone") != 0;
+        if (!there || !ask_node(client, gw_flock_text(job, "id"), node, events))
+            json_array_append(away, json_object_get(node, "name"));
+    }
+    json_decref(answer);
+    gw_story_sort(events);
+    return true;
+}
+
+static void print_names(const char *before, const json_t *names, const char *after) {
+    size_t i;
+    json_t *name;
+    json_array_foreach(names, i, name) printf("%s%s", i == 0 ? before : ", ", json_string_value(name));
+    if (json_array_size(names) > 0) puts(after);
+}
+
+static void print(gw_flock_client *client, const json_t *job, const json_t *events, const json_t *away) {
+    char *reason = gw_flock_reason(client, job);
+    printf("Job %s (%.8s): %s%s%s\n\n", gw_flock_text(job, "name"), gw_flock_text(job, "id"),
+           gw_flock_text(job, "state"), reason[0] != '\0' ? ": " : "", reason);
+    free(reason);
+    gw_story_print(events, stdout);
+    print_names("\nNot there, with what they know of it: ", away, "");
+    if (strcmp(gw_flock_text(job, "kind"), "run") == 0)
+        printf("\nIts peers tell more, on these nodes, where DIR is the member's directory:\n"
+               "godwit why DIR/jobs/%s/state\n",
+               gw_flock_text(job, "id"));
+}
+
+int gw_why_of_flock(const char *command, const char *dir, const char *name, bool json) {
+    gw_flock_place place = {.dir = dir, .json = json};
+    gw_flock_client client;
+    gw_err err;
+    if (!gw_flock_connect(&place, &client, &err)) return gw_command_fail(command, &err);
+    json_t *events = json_array(), *away = json_array();
+    const json_t *job = gw_flock_find_job(&client, name, &err);
+    bool good = job != NULL && gather(&client, job, events, away, &err);
+    if (good && json)
+        gw_json_print(json_pack("{s:O,s:O,s:O,s:O,s:O}", "job", json_object_get(job, "id"), "name",
+                                json_object_get(job, "name"), "state", json_object_get(job, "state"),
+                                "events", events, "nodes_away", away));
+    else if (good)
+        print(&client, job, events, away);
+    json_decref(events);
+    json_decref(away);
+    gw_flock_disconnect(&client);
+    return good ? 0 : gw_command_fail(command, &err);
+}
