@@ -121,6 +121,9 @@ Test(cli, numbers_are_whole_and_within_bounds) {
     refused("bench steal -n 5x", "--count: '5x'");
     refused("bench write -b 0", "--bytes: '0'");
     refused("bench allreduce --lanes +1", "--lanes: '+1'");
+    refused("bench allreduce --gradients bert",
+            "--gradients: 'bert' is none of gpt-nano, gpt-124m and digits");
+    refused("bench pack --gradients gpt", "--gradients: 'gpt' is none of gpt-nano, gpt-124m and digits");
     refused("bench allreduce --rate 1", "--rate: '1' is no rate such as 100m or 10g, in bits a second");
     refused("bench allreduce --rate 0g", "--rate: '0g'");
     refused("bench allreduce --rate 1.5g", "--rate: '1.5g'");

@@ -75,6 +75,15 @@ class Allreduce(unittest.TestCase):
         self.assertTrue(float(cells[2]) > 0 and float(cells[3]) > 0, out)
         self.assertEqual(cells[7:], ["-"] * 6)
 
+    def test_elements_are_drawn_like_those_of_another_model(self):
+        out, err = self.bench("--bytes", "2097152", "--repeats", "1", "--no-gloo", "--no-mpi", "--gradients", "gpt-124m")
+        self.assertEqual(err, "")
+        self.assertIn("\nelements: drawn like recorded gradients of a gpt (124M, ", out)
+        few = float(self.row(out)[1])
+        out, _ = self.bench("--bytes", "2097152", "--repeats", "1", "--no-gloo", "--no-mpi", "--gradients", "digits")
+        self.assertIn("\nelements: drawn like recorded gradients of digits (", out)
+        self.assertLess(few, float(self.row(out)[1]))
+
     def test_elements_of_random_bits_take_all_bytes(self):
         out, _ = self.bench(*SMALL, "--no-gloo", "--no-mpi", "--full", "--peers", "3", "--lanes", "2")
         self.assertIn("3 processes, 2 rails,", out)

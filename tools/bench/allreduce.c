@@ -31,6 +31,7 @@ typedef struct options {
     const char *python; /* NULL: one is looked for */
     const char *rate;   /* NULL: on loopback */
     uint64_t bits_per_s;
+    const gw_gradient *gradients;
     bool no_mpi, no_gloo, full;
 } options;
 
@@ -322,8 +323,10 @@ static void print_head(const bench *b) {
            "in turns\n",
            o->peers, o->rails, o->rails == 1 ? "" : "s", o->rate != NULL ? "by a wire of " : "on loopback",
            o->rate != NULL ? o->rate : "", ROUNDS);
-    puts(o->full ? "elements: all 64 bits are random"
-                 : "elements: drawn like recorded gradients of a gpt (nano, step 50)");
+    if (o->full)
+        puts("elements: all 64 bits are random");
+    else
+        printf("elements: drawn like recorded gradients of %s\n", o->gradients->run);
     if (!tcp) {
         printf("%10s %10s %10s %10s %10s\n%10s %10s %10s %10s\n", "elements", o->transport, o->transport,
                "tcp", "ratio", "", "median", "best", "median");
@@ -346,7 +349,10 @@ static bool print_table(bench *b) {
         gw_err err;
         b->base = malloc(bytes);
         if (b->base == NULL) return gw_fail(&err, GW_E_NOMEM, "no memory") || complain(&err);
-        (b->o.full ? gw_gradient_draw_full : gw_gradient_draw)(b->base, count, bytes);
+        if (b->o.full)
+            gw_gradient_draw_full(b->base, count, bytes);
+        else
+            gw_gradient_draw(b->o.gradients, b->base, count, bytes);
         bool good =
             (b->o.kinds == GW_FABRIC_TCP ? print_row : print_path_row)(b, count, repeats_of(&b->o, bytes));
         free(b->base);
@@ -384,6 +390,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case 'f':
         o->full = true;
+        return 0;
+    case 'm':
+        o->gradients = gw_gradient_of_option(state, argument);
         return 0;
     case 'y':
         o->python = argument;
@@ -426,6 +435,7 @@ int gw_bench_allreduce(int argc, char **argv) {
         {"bytes", 'b', "BYTES", 0, "Measure only this size, of 8 bytes an element", 0},
         {"repeats", 'r', "N", 0, "All-reduces in each of 3 rounds", 0},
         {"full", 'f', NULL, 0, "Add elements whose 64 bits are random, instead of gradients", 0},
+        {"gradients", 'm', "MODEL", 0, GW_GRADIENT_HELP, 0},
         {"transport", 't', "KIND", 0, "The path, compared with tcp: tcp, shm, rdma or auto (tcp)", 0},
         {"rate", 'w', "RATE", 0,
          "Between two network namespaces, which are made for it, by a wire of this rate, such as 1g: bits a "
@@ -444,7 +454,11 @@ int gw_bench_allreduce(int argc, char **argv) {
             "and "
             "encrypted, and beside it gloo's and OpenMPI's of as many floats, if they are installed; or over "
             "another path, compared with TCP."};
-    static bench b = {.o = {.peers = 2, .rails = 1, .kinds = GW_FABRIC_TCP, .transport = "tcp"}};
+    static bench b = {.o = {.peers = 2,
+                            .rails = 1,
+                            .kinds = GW_FABRIC_TCP,
+                            .transport = "tcp",
+                            .gradients = &gw_gradients[0]}};
     gw_err err;
     if (gw_argp_parse(&argp, argc, argv, &b.o) != 0) return 2;
     if (sodium_init() < 0) return 1;

@@ -3,8 +3,8 @@
  * adding what is not packed. */
 #include "tools/bench/bench.h"
 #include "tools/bench/best.h"
+#include "tools/bench/gradient.h"
 
-#include "core/rng.h"
 #include "core/vector/pack.h"
 #include "core/vector/sum.h"
 #include "kernels/host/memory.h"
@@ -17,8 +17,6 @@
 enum {
     CACHED = 1 << 14,   /* elements: a chunk of a ring */
     UNCACHED = 1 << 24, /* 128 MiB */
-    LEAST_BITS = 16,    /* of a block; there are BITS such widths, as in sums of real models */
-    BITS = 12,
 };
 
 typedef struct vectors {
@@ -105,21 +103,22 @@ static void measure_all(vectors *v, const char *where) {
     print_row("memcpy", "", copy, v);
 }
 
-static void fill(vectors *v) {
-    gw_rng rng = gw_rng_seeded(1);
-    uint32_t bits = LEAST_BITS;
-    for (uint64_t i = 0; i < UNCACHED; i++) {
-        if (i % GW_PACK_BLOCK == 0) bits = LEAST_BITS + (uint32_t)gw_rng_below(&rng, BITS);
-        v->elements[i] = (int64_t)gw_rng_next(&rng) >> (64 - bits);
-        v->ours[i] = (int64_t)i;
-    }
+static error_t parse(int key, char *argument, struct argp_state *state) {
+    const gw_gradient **gradients = state->input;
+    if (key != 'm') return ARGP_ERR_UNKNOWN;
+    *gradients = gw_gradient_of_option(state, argument);
+    return 0;
 }
 
 int gw_bench_pack(int argc, char **argv) {
+    static const struct argp_option table[] = {{"gradients", 'm', "MODEL", 0, GW_GRADIENT_HELP, 0}, {0}};
     static const struct argp parser = {
+        .options = table,
+        .parser = parse,
         .doc = "Measures how fast exact sums are packed, unpacked and added: GB/s of "
                "unpacked elements, of each vector path."};
-    if (gw_argp_parse(&parser, argc, argv, NULL) != 0) return 2;
+    const gw_gradient *gradients = &gw_gradients[0];
+    if (gw_argp_parse(&parser, argc, argv, &gradients) != 0) return 2;
     void *memory[4];
     const size_t bytes = UNCACHED * sizeof(int64_t);
     gw_err err;
@@ -129,7 +128,9 @@ int gw_bench_pack(int argc, char **argv) {
             return 1; /* mapped memory is freed when the process ends */
         }
     vectors v = {.elements = memory[0], .ours = memory[1], .out = memory[2], .packed = memory[3]};
-    fill(&v);
+    gw_gradient_draw(gradients, v.elements, UNCACHED, 1);
+    for (uint64_t i = 0; i < UNCACHED; i++) v.ours[i] = (int64_t)i;
+    printf("elements: drawn like recorded gradients of %s\n", gradients->run);
     v.count = CACHED;
     measure_all(&v, "in the cache");
     v.count = UNCACHED;

@@ -18,11 +18,13 @@ _godwit_table() {
     bench)
         offered+=' --help --usage'
         if [ "$2" = allreduce ]; then
-            offered+=' --bytes= -b --full -f --no-gloo -g --lanes= -l --peers= -p --repeats= -r --transport= -t --rate= -w --no-mpi -x --python= -y'
+            offered+=' --bytes= -b --full -f --no-gloo -g --lanes= -l --gradients= -m --peers= -p --repeats= -r --transport= -t --rate= -w --no-mpi -x --python= -y'
             kinds[--bytes]='any'
             kinds[-b]='any'
             kinds[--lanes]='any'
             kinds[-l]='any'
+            kinds[--gradients]='any'
+            kinds[-m]='any'
             kinds[--peers]='any'
             kinds[-p]='any'
             kinds[--repeats]='any'
@@ -56,6 +58,11 @@ _godwit_table() {
             kinds[-n]='any'
             kinds[--program]='file'
             kinds[-p]='file'
+        fi
+        if [ "$2" = pack ]; then
+            offered+=' --gradients= -m'
+            kinds[--gradients]='any'
+            kinds[-m]='any'
         fi
         if [ "$2" = checkpoint ]; then
             offered+=' --dir= -d --rounds= -r --state= -s'

@@ -19,23 +19,33 @@ static double packed_bytes(void) {
 }
 
 Test(gradient, drawn_ones_take_the_bytes_of_those_that_were_recorded) {
-    gw_gradient_draw(elements, COUNT, 1);
-    double bytes = packed_bytes();
-    cr_assert(bytes > 3.88 && bytes < 4.08, "%.3f", bytes);
-    int64_t positive = 0;
-    for (int i = 0; i < COUNT; i++) positive += elements[i] > 0;
-    cr_assert(positive > COUNT * 0.49 && positive < COUNT * 0.51);
+    for (size_t m = 0; m < GW_GRADIENT_MODELS; m++) {
+        const gw_gradient *model = &gw_gradients[m];
+        gw_gradient_draw(model, elements, COUNT, 1);
+        double share = packed_bytes() / model->bytes;
+        cr_expect(share > 0.975 && share < 1.025, "%s: %.3f", model->name, share);
+        int64_t signs = 0;
+        for (int i = 0; i < COUNT; i++) signs += (elements[i] > 0) - (elements[i] < 0);
+        cr_expect(signs > -COUNT / 100 && signs < COUNT / 100, "%s", model->name);
+    }
     gw_gradient_draw_full(elements, COUNT, 1);
     cr_assert_gt(packed_bytes(), 8);
 }
 
+static void draw(const gw_gradient *model, int64_t *out, uint64_t seed) {
+    if (model != NULL)
+        gw_gradient_draw(model, out, COUNT, seed);
+    else
+        gw_gradient_draw_full(out, COUNT, seed);
+}
+
 Test(gradient, a_seed_gives_the_same_ones) {
-    void (*const draws[])(int64_t *, uint64_t, uint64_t) = {gw_gradient_draw, gw_gradient_draw_full};
-    for (int i = 0; i < 2; i++) {
-        draws[i](elements, COUNT, 7);
-        draws[i](again, COUNT, 7);
+    for (size_t m = 0; m <= GW_GRADIENT_MODELS; m++) {
+        const gw_gradient *model = m < GW_GRADIENT_MODELS ? &gw_gradients[m] : NULL;
+        draw(model, elements, 7);
+        draw(model, again, 7);
         cr_assert_eq(memcmp(elements, again, sizeof again), 0);
-        draws[i](again, COUNT, 8);
+        draw(model, again, 8);
         cr_assert_neq(memcmp(elements, again, sizeof again), 0);
     }
 }
