@@ -16,11 +16,10 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lab"), os.path.join(HERE, "..", "..", "tools", "lab")]
 import tap  # noqa: E402
-from members import Members, below, read, send, until  # noqa: E402
+from members import PATIENCE_S as PATIENCE, Members, below, read, send, until  # noqa: E402
 
 BUILD = os.environ.get("GODWIT_BUILD", os.path.realpath(os.path.join(HERE, "..", "..", "build")))
 GODWIT = os.path.join(BUILD, "godwit")
-PATIENCE = 90
 STEPS = ["synthetic", "--state-bytes", "16k", "--sum-elements", "64", "--workers", "1"]
 
 
@@ -39,8 +38,19 @@ class Case(unittest.TestCase):
         for member, own in zip(flock, each):
             member.options += own
         self.addCleanup(flock.close)
+        self.addCleanup(self.expect_no_findings, flock)
         flock.start()
         return flock
+
+    def expect_no_findings(self, flock):
+        """Nothing that the members, and the children of jobs, have written tells of what a sanitizer has found."""
+        for folder, _, names in os.walk(flock.folder):
+            for name in names:
+                if name == "err" or name.endswith(".err"):
+                    with open(os.path.join(folder, name), errors="replace") as file:
+                        text = file.read()
+                    found = re.search("^.*Sanitizer: |: runtime error: ", text, re.MULTILINE)
+                    self.assertIsNone(found, name + ": " + text[found.start():][:6000] if found else "")
 
     def until(self, what, look):
         return until(what, look, PATIENCE)
