@@ -75,11 +75,11 @@ for unit in "${units[@]}"; do
     if [ "$scope" = all ] || [[ " ${touched[*]} " == *" $unit "* ]]; then analyzed+=("$unit"); else others+=("$unit"); fi
 done
 
-# tidy OPTION UNIT... reads the files by clang-tidy; the option may be empty.
+# tidy OPTION MOST UNIT... reads the files by clang-tidy, so many by a process at most; the option may be empty.
 tidy() {
-    local option=$1
-    shift
-    if printf '%s\n' "$@" | xargs -r -P "$(nproc)" -n 1 clang-tidy -p "$folder" --quiet \
+    local option=$1 most=$2
+    shift 2
+    if printf '%s\n' "$@" | xargs -r -P "$(nproc)" -n "$most" clang-tidy -p "$folder" --quiet \
         --extra-arg=-Wno-unknown-warning-option --extra-arg=-include --extra-arg=tests/analyzer.h \
         ${option:+"$option"} >"$folder/tidy.log" 2>/dev/null; then
         return
@@ -92,8 +92,8 @@ echo "clang-tidy: ${#units[@]} files, ${#analyzed[@]} of them by its analyzer"
 if [ ${#units[@]} -eq 0 ]; then
     complain "$folder/compile_commands.json names no file of this tree"
 fi
-if [ ${#analyzed[@]} -gt 0 ]; then tidy '' "${analyzed[@]}"; fi
-if [ ${#others[@]} -gt 0 ]; then tidy '--checks=-clang-analyzer-*' "${others[@]}"; fi
+if [ ${#analyzed[@]} -gt 0 ]; then tidy '' 1 "${analyzed[@]}"; fi
+if [ ${#others[@]} -gt 0 ]; then tidy '--checks=-clang-analyzer-*' 8 "${others[@]}"; fi
 
 if [ $bad -eq 0 ]; then
     echo "lint: clean"
