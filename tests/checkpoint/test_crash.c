@@ -149,7 +149,9 @@ static void crash_everywhere(powerloss_kind kind) {
         if (step == 10) old_found++;
         if (step == 20) new_found++;
         cr_assert(!ended || step == 20);
-        /* the next checkpoint works on the files that the crash left */
+        /* The next checkpoint works on the files that the crash left. It costs as much as the crash, so each way to crash tries
+         * it behind every second call, and two ways at once behind each. */
+        if (k % 2 != (int)kind % 2 && !ended) continue;
         cr_assert(take_checkpoint(powerloss_io(LOSE_NOTHING, -1, shadows), new_image), "after call %d", k);
         cr_assert_eq(expect_a_whole_checkpoint("after call", k), 20);
         cr_assert_eq(fixture_count_files(folder, ""), FIXTURE_CHUNKS + 1, "call %d: garbage stays", k);
