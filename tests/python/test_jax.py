@@ -16,16 +16,23 @@ DYING = os.path.join(peers.PROGRAMS, "dying.py")
 
 class SameBytes(peers.Case):
     def test_a_net_has_one_state_alone_with_workers_and_peers_that_die(self):
+        """Those on a flock share what XLA has compiled, which is most of the time that they take; the one alone compiles for
+        itself."""
+        shared = {
+            "JAX_COMPILATION_CACHE_DIR": os.path.join(self.folder, "compiled"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        }  # fmt: skip
         arguments = [DYING, [SPIRALS, 9]]
         alone = self.alone(SPIRALS, [9])
         state = peers.state_of(alone)
         said = re.search(r"after 9 updates: .* are told right", alone)[0]
         marks = os.path.join(self.folder, "marks")
         places = ["shard 0 0", "shard 3 5", "once 4"]
-        self.assertEqual(self.state("dying", *arguments, ("--workers", "2"), **peers.kills(marks, *places)), state)
+        dying = {**peers.kills(marks, *places), **shared}
+        self.assertEqual(self.state("dying", *arguments, ("--workers", "2"), **dying), state)
         self.assertIn(said, self.output)
         self.assertEqual(sorted(os.listdir(marks)), sorted(places))
-        killed = peers.kills(os.path.join(self.folder, "killed"), "peer shard 2 1", "shard 5 3")
+        killed = {**peers.kills(os.path.join(self.folder, "killed"), "peer shard 2 1", "shard 5 3"), **shared}
         flock = self.flock(*arguments, 2, ("--workers", "1"), [killed] * 2)
         ends = [peer.end() for peer in flock]
         self.assertEqual(sorted(ends), [-9, 0], [p.output for p in flock])
