@@ -12,8 +12,6 @@ import trainings
 sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
 import tap  # noqa: E402
 
-TRAINERS = os.path.join(peers.PROGRAMS, "trainers.py")
-
 
 class Curve(trainings.CurveCase):
     def test_losses_of_different_lengths_and_rates_of_a_cosine(self):
@@ -22,18 +20,14 @@ class Curve(trainings.CurveCase):
 
 
 class Examples(trainings.ExampleCase):
-    """Each has one state alone and with peers that die: test_hf_trainings.py, before a release."""
+    """All of them, also with peers that die: test_hf_trainings.py, before a release."""
 
-    def test_the_examples_run_with_workers_and_one_has_its_state_alone(self):
-        for example, arguments in (
-            ("llama.py", [self.text(), 2]), ("lora.py", [self.text(), 2]), ("classifier.py", [self.labels(), 1]),
-        ):  # fmt: skip
-            program = os.path.join(peers.EXAMPLES, example)
-            place = {"OUTPUT": os.path.join(self.folder, f"of {example}")}
-            two = self.state(f"two {example}", program, arguments, ("--workers", "2"), **place)
-            self.assertIsNotNone(two, example)
-            if example == "llama.py":
-                self.assertEqual(two, peers.state_of(self.alone(program, arguments, **place)), example)
+    def test_an_example_has_one_state_alone_and_with_workers(self):
+        program, arguments = os.path.join(peers.EXAMPLES, "llama.py"), [self.text(), 2]
+        place = {"OUTPUT": os.path.join(self.folder, "out")}
+        state = peers.state_of(self.alone(program, arguments, **place))
+        self.assertIsNotNone(state)
+        self.assertEqual(self.state("two", program, arguments, ("--workers", "2"), **place), state)
 
 
 class Refusals(peers.Case):
@@ -41,8 +35,8 @@ class Refusals(peers.Case):
     def setUpClass(cls):
         with tempfile.TemporaryDirectory() as folder:
             cls.done = subprocess.run(
-                [peers.PYTHON, TRAINERS, "table", "refusals", "orders", "saving", "notes"], env=peers.environment(), text=True,
-                capture_output=True, timeout=peers.LIMIT_S, check=False, cwd=folder,
+                [peers.PYTHON, trainings.TRAINERS, "table", "refusals", "orders", "saving", "notes"], env=peers.environment(),
+                text=True, capture_output=True, timeout=peers.LIMIT_S, check=False, cwd=folder,
             )  # fmt: skip
 
     def run_trainers(self, what):
@@ -81,9 +75,8 @@ class Refusals(peers.Case):
         self.assertEqual(set(found), set(expected))
         self.assertTrue(all(text.startswith("Error ") for text in found.values()), found)
 
-    def test_what_comes_too_late_in_a_callback_or_a_loss_is_refused(self):
-        for case, words in (("stop", "ExportableState"), ("log", "on_step_end"), ("labels", "have no labels")):
-            self.assertIn(words, self.refusal(TRAINERS, [case]), case)
+    def test_a_callback_that_changes_too_late_what_is_to_come_is_refused(self):
+        self.assertIn("ExportableState", self.refusal(trainings.TRAINERS, ["stop"]))
 
     def test_the_order_of_an_epoch_is_that_of_transformers_and_depends_on_the_epoch_alone(self):
         batches, dropped = "[4, 6, 6, 6, 6, 6, 6]", "[6, 6, 6, 6, 6, 6]"
@@ -105,10 +98,10 @@ class Refusals(peers.Case):
         self.assertEqual(set(found), {"dataloader_num_workers", "ddp_timeout"})
 
     def test_a_peer_with_other_data_or_rates_is_turned_away(self):
-        first = self.peer("p0", TRAINERS, ["train"], ("--peers", "2", "--workers", "1"))
+        first = self.peer("p0", trainings.TRAINERS, ["train"], ("--peers", "2", "--workers", "1"))
         address = first.address()
         other = self.peer(
-            "p1", TRAINERS, ["train"], ("--peers", "2", "--workers", "1", "--join", address), GODWIT_TEST_DIFFERS="data"
+            "p1", trainings.TRAINERS, ["train"], ("--peers", "2", "--workers", "1", "--join", address), GODWIT_TEST_DIFFERS="data"
         )
         denied = peers.first_to_end([first, other])  # chance decides which, as none of the two jobs has begun
         self.assertNotEqual(denied.end(), 0, denied.output)

@@ -1,4 +1,5 @@
-"""Whole trainings by transformers' Trainer and godwit's, and its examples under deaths: before a release."""
+"""Whole trainings by transformers' Trainer and godwit's, its examples under deaths, and what it refuses late: before a
+release."""
 
 import os
 import sys
@@ -54,6 +55,12 @@ class SameBytes(trainings.ExampleCase):
             ["peer shard 4 1", "shard 2 3", "once 5"],
         )  # fmt: skip
         self.same_files(folders, "model.safetensors")
+
+
+class Refusals(peers.Case):
+    def test_what_comes_too_late_in_a_loss_or_an_evaluation_is_refused(self):
+        for case, words in (("log", "on_step_end"), ("labels", "have no labels")):
+            self.assertIn(words, self.refusal(trainings.TRAINERS, [case]), case)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import tap  # noqa: E402
 
 LIT = os.path.join(peers.PROGRAMS, "lit.py")
 TABLES = os.path.join(peers.PROGRAMS, "lit_tables.py")
-EXAMPLE = os.path.join(peers.EXAMPLES, "lit.py")
 
 
 class SameBytes(peers.Case):
@@ -33,14 +32,6 @@ class SameBytes(peers.Case):
         for peer, end in zip(flock, ends):
             if end == 0:
                 self.assertEqual(peers.state_of(peer.output), state)
-
-
-class Example(peers.Case):
-    def test_the_example_has_one_state_alone_and_with_workers(self):
-        arguments = [self.pictures(), 2]
-        alone = self.alone(EXAMPLE, arguments)
-        self.assertRegex(alone, "after 2 updates: .* are recognized")
-        self.assertEqual(self.state("two", EXAMPLE, arguments, ("--workers", "2")), peers.state_of(alone))
 
 
 class Tables(peers.Case):

@@ -1,4 +1,4 @@
-"""Modules trained by lightning.Trainer and as jobs take one course: before a release."""
+"""Modules trained by lightning.Trainer and as jobs take one course, and the example: before a release."""
 
 import json
 import os
@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
 import tap  # noqa: E402
 
 LIT = os.path.join(peers.PROGRAMS, "lit.py")
+EXAMPLE = os.path.join(peers.EXAMPLES, "lit.py")
 
 
 def said(output, how):
@@ -72,6 +73,14 @@ class SameBytes(peers.Case):
         self.assertEqual(self.state("halves", LIT, arguments, ("--workers", "1")), state)
         copied = {"ACCELERATOR": "gpu", "GODWIT_TEST_COPIES": "1"}  # the model sees copies of the state, as it does on a GPU
         self.assertEqual(self.state("copies", LIT, arguments, ("--workers", "2"), **copied), state)
+
+
+class Example(peers.Case):
+    def test_the_example_has_one_state_alone_and_with_workers(self):
+        arguments = [self.pictures(), 2]
+        alone = self.alone(EXAMPLE, arguments)
+        self.assertRegex(alone, "after 2 updates: .* are recognized")
+        self.assertEqual(self.state("two", EXAMPLE, arguments, ("--workers", "2")), peers.state_of(alone))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
 import tap  # noqa: E402
 
 BYTES = os.path.join(peers.EXAMPLES, "bytes.py")
-IMAGES = os.path.join(peers.EXAMPLES, "images.py")
 PICTURES = os.path.join(peers.PROGRAMS, "pictures.py")
 
 
@@ -70,13 +69,6 @@ class SameBytes(peers.Case):
         layers = {f"{layer}.{what}" for layer in ("norm", "head", "unused", "frozen") for what in ("weight", "bias")}
         running = {f"norm.{what}" for what in ("running_mean", "running_var", "num_batches_tracked")}
         self.assertEqual(names, {"conv.weight"} | layers | running)
-
-
-class Pictures(peers.Case):
-    def test_the_example_of_pictures_has_one_state_alone_and_with_workers(self):
-        alone = self.alone(IMAGES, [self.pictures(), 4])
-        self.assertRegex(alone, "after 4 updates: .* are recognized")
-        self.assertEqual(self.state("two", IMAGES, [self.folder, 4], ("--workers", "2")), peers.state_of(alone))
 
 
 class Frozen(peers.Case):

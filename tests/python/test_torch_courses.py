@@ -1,4 +1,5 @@
-"""PyTorch programs on flocks of three, with two threads and with copies of the state: before a release."""
+"""PyTorch programs on flocks of three, with two threads and with copies of the state, and the example of pictures: before a
+release."""
 
 import os
 import sys
@@ -9,6 +10,7 @@ sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
 import tap  # noqa: E402
 
 BYTES = os.path.join(peers.EXAMPLES, "bytes.py")
+IMAGES = os.path.join(peers.EXAMPLES, "images.py")
 PICTURES = os.path.join(peers.PROGRAMS, "pictures.py")
 
 
@@ -35,6 +37,13 @@ class SameBytes(peers.Case):
 
     def test_two_threads_are_another_job_with_one_state(self):
         self.expect_one_state_with_two_threads(PICTURES, [5])
+
+
+class Pictures(peers.Case):
+    def test_the_example_of_pictures_has_one_state_alone_and_with_workers(self):
+        alone = self.alone(IMAGES, [self.pictures(), 4])
+        self.assertRegex(alone, "after 4 updates: .* are recognized")
+        self.assertEqual(self.state("two", IMAGES, [self.folder, 4], ("--workers", "2")), peers.state_of(alone))
 
 
 if __name__ == "__main__":

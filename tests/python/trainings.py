@@ -8,6 +8,7 @@ import subprocess
 import peers
 
 CURVE = os.path.join(peers.PROGRAMS, "curve.py")
+TRAINERS = os.path.join(peers.PROGRAMS, "trainers.py")
 TIMES = re.compile(r"_(runtime|per_second|time)$|^total_flos$")
 
 
