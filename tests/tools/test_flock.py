@@ -197,6 +197,7 @@ class Together(Case):
         other.do("drain", first.name)
         self.until("it begins again", lambda: len(self.lines(self.path("pids"))) == 2)
         self.assertEqual(other.nodes()[first.name], "drained")
+        self.assertLessEqual(max(map(len, other.do("nodes").splitlines())), 80)  # the width of a terminal
         self.assertIsNot(self.runs_on(self.members, job), first)
         open(self.path("go"), "w").close()
         self.c.wait(job)

@@ -233,17 +233,23 @@ static const char *limits_of(const json_t *node) {
     return list != NULL ? "watched" : "";
 }
 
+/* Lines of at most 80 characters, where names of nodes have five and addresses fourteen. */
 static void print_nodes(const json_t *nodes) {
     size_t i;
     json_t *node;
-    printf("%-16s  %-8s  %-9s  %5s  %8s  %4s  %4s  %-7s  %s\n", "NODE", "ID", "STATE", "CORES", "MIB", "GPUS",
-           "JOBS", "LIMITS", "ADDRESS");
+    int longest = 4;
     json_array_foreach(nodes, i, node) {
-        printf("%-16.16s  %.8s  %-9s  %5d  %8d  %4d  %4d  %-7s  %s%s\n", gw_flock_text(node, "name"),
-               gw_flock_text(node, "id"), gw_flock_text(node, "state"), (int)gw_flock_number(node, "cores"),
-               (int)gw_flock_number(node, "memory_mib"), (int)gw_flock_number(node, "gpus"),
-               (int)gw_flock_number(node, "jobs"), limits_of(node), gw_flock_text(node, "address"),
-               json_is_true(json_object_get(node, "self")) ? " *" : "");
+        int length = (int)strlen(gw_flock_text(node, "name"));
+        if (length > longest) longest = length < NAME_WIDTH ? length : NAME_WIDTH;
+    }
+    printf("%-*s  %-8s  %-9s  %5s  %6s  %4s  %4s  %-7s  %s\n", longest, "NODE", "ID", "STATE", "CORES", "MIB",
+           "GPUS", "JOBS", "LIMITS", "ADDRESS");
+    json_array_foreach(nodes, i, node) {
+        printf("%-*.*s  %.8s  %-9s  %5d  %6d  %4d  %4d  %-7s  %s%s\n", longest, longest,
+               gw_flock_text(node, "name"), gw_flock_text(node, "id"), gw_flock_text(node, "state"),
+               (int)gw_flock_number(node, "cores"), (int)gw_flock_number(node, "memory_mib"),
+               (int)gw_flock_number(node, "gpus"), (int)gw_flock_number(node, "jobs"), limits_of(node),
+               gw_flock_text(node, "address"), json_is_true(json_object_get(node, "self")) ? " *" : "");
     }
 }
 
