@@ -68,6 +68,15 @@ class Map(Case):
                           ["echo", ":::"]):
             there, here = self.map(a, *arguments), self.map_here(*arguments)
             self.assertEqual(there[:2], (here.returncode, here.stdout), f"{arguments}: {there[2]}")
+        # One that takes too long is told of, and is no other task that a signal has ended.
+        arguments = ["-k", "--timeout", "1s", "kill -TERM $$; sleep {}", ":::", "0"], ["--timeout", "1s", "sleep", ":::", "60"]
+        ends = []
+        for run in (lambda *words: self.map(a, *words)[::2], lambda *words: (
+                lambda done: (done.returncode, done.stderr))(self.map_here(*words))):
+            ends.append([(*run("--joblog", "ends", *words), [line.split("\t")[6:8] for line in self.lines(self.path("ends"))[1:]])
+                         for words in arguments])
+        self.assertEqual(ends[0], ends[1])
+        self.assertEqual(ends[0][1], (1, "godwit map: task 1 took too long and is ended\n", [["-1", "15"]]))
         arguments = ["--json", "echo {}; exit {}", ":::", "1", "2"]
         results = [json.loads(text.splitlines()[-1])["result"]
                    for text in (self.map(b, *arguments)[1], self.map_here(*arguments).stdout)]

@@ -76,6 +76,7 @@ static void take(void *context, uint32_t position, const gw_map_row *row, gw_map
     m->started++;
     gw_map_run run = {.task = task, .number = task->number, .attempt = row->attempt, .row = *row};
     run.row.task = (uint32_t)task->number;
+    if (gw_map_row_took_too_long(row)) map_tell_too_long(m, task->number);
     gw_err err;
     if (!gw_map_files_put(m->store, f->work, &written->files, &err)) map_trouble(m, &err);
     gw_map_output_drop(m->store, &written->files);

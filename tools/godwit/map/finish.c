@@ -151,9 +151,7 @@ static void write_task(map *m, const map_task *task, gw_map_run *run) {
     }
     json_object_set_new(line, "inputs", inputs);
     gw_json_count(line, "attempt", row->attempt);
-    gw_json_count(line, "exit", row->exit_code);
-    gw_json_count(line, "signal", row->signal);
-    gw_json_flag(line, "timed_out", run->stop == GW_MAP_STOP_TIMEOUT);
+    gw_map_row_put_end(line, row);
     gw_json_real(line, "seconds", (double)row->wall_us / 1e6);
     gw_json_count(line, "rss_kib", row->rss_kib);
     gw_json_count(line, "bytes", row->bytes);
@@ -187,7 +185,7 @@ static void log_task(map *m, const map_task *task, const gw_map_run *run) {
                                   .begun_wall_ns = run->begun_wall_ns,
                                   .wall_us = row->wall_us,
                                   .bytes = row->bytes,
-                                  .exit_code = run->stop == GW_MAP_STOP_TIMEOUT ? -1 : row->exit_code,
+                                  .exit_code = gw_map_row_took_too_long(row) ? -1 : row->exit_code,
                                   .signal = run->stop != GW_MAP_STOP_NONE && row->signal == 0 ? SIGTERM
                                                                                               : row->signal,
                                   .command = m->line.bytes};

@@ -33,6 +33,10 @@ void map_tell(map *m, const char *format, ...) {
     gw_log(GW_WARN, "map", "%s", text);
 }
 
+void map_tell_too_long(map *m, uint64_t task) {
+    map_tell(m, "task %llu took too long and is ended", (unsigned long long)task + 1);
+}
+
 void map_trouble(map *m, const gw_err *err) {
     if (!m->in_trouble) m->trouble = *err;
     m->in_trouble = true;

@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/os/clock.h"
+#include "tools/godwit/text/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -311,6 +312,10 @@ static void fill_row(gw_map_run *run, int status, const struct rusage *usage) {
     row->exit_code = WIFEXITED(status) ? (uint8_t)WEXITSTATUS(status) : 0;
     row->signal = WIFSIGNALED(status) ? (uint8_t)WTERMSIG(status) : 0;
     row->outcome = status == 0 && run->stop == GW_MAP_STOP_NONE ? GW_MAP_SUCCESS : GW_MAP_FAILURE;
+    if (run->stop == GW_MAP_STOP_TIMEOUT) {
+        row->exit_code = GW_MAP_TOO_LONG;
+        if (row->signal == 0) row->signal = SIGTERM; /* it has heeded that by itself */
+    }
     row->wall_us = (gw_now_ns() - run->begun_ns) / 1000;
     row->rss_kib = (uint32_t)usage->ru_maxrss;
     if (!run->runs->options.hash) return;
@@ -374,4 +379,11 @@ uint32_t gw_map_runs_count(const gw_map_runs *r) {
 
 gw_map_run *gw_map_runs_first(const gw_map_runs *r) {
     return r->first;
+}
+
+void gw_map_row_put_end(json_t *object, const gw_map_row *row) {
+    bool too_long = gw_map_row_took_too_long(row);
+    gw_json_count(object, "exit", too_long ? 0 : row->exit_code);
+    gw_json_count(object, "signal", row->signal);
+    gw_json_flag(object, "timed_out", too_long);
 }

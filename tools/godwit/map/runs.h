@@ -12,6 +12,7 @@
 #include "net/loop/loop.h"
 #include "tools/godwit/map/store.h"
 
+#include <jansson.h>
 #include <sodium.h>
 
 typedef struct gw_map_runs gw_map_runs;
@@ -92,5 +93,8 @@ uint32_t gw_map_runs_count(const gw_map_runs *runs);
 gw_map_run *gw_map_runs_first(const gw_map_runs *runs);
 
 enum { GW_MAP_RUN_DESCRIPTORS = 4 /* that a run takes, at most */ };
+
+/* Puts how an attempt has ended: "exit", "signal" and "timed_out". */
+void gw_map_row_put_end(json_t *object, const gw_map_row *row);
 
 #endif

@@ -222,7 +222,7 @@ static void on_timeout(void *context) {
         if (run->timeout.loop != NULL && run->timeout.deadline_ns > gw_now_ns()) return;
         gw_timer_cancel(&run->timeout);
     }
-    map_tell(m, "task %llu took too long and is ended", (unsigned long long)run->number + 1);
+    map_tell_too_long(m, run->number);
     gw_map_run_end(run, GW_MAP_STOP_TIMEOUT);
 }
 

@@ -6,6 +6,7 @@
 #include "tools/godwit/flock/beneath.h"
 #include "tools/godwit/flock/member.h"
 #include "tools/godwit/map/files.h"
+#include "tools/godwit/map/runs.h"
 #include "tools/godwit/map/task_list.h"
 #include "tools/godwit/text/json.h"
 
@@ -107,8 +108,7 @@ static bool write_line(const taker *t, uint32_t position, const gw_map_row *row,
     gw_json_count(line, "task", gw_task_list_number(&t->list, position) + 1);
     json_object_set_new(line, "inputs", inputs);
     gw_json_count(line, "attempt", row->attempt);
-    gw_json_count(line, "exit", row->exit_code);
-    gw_json_count(line, "signal", row->signal);
+    gw_map_row_put_end(line, row);
     gw_json_real(line, "seconds", (double)row->wall_us / 1e6);
     gw_json_count(line, "rss_kib", row->rss_kib);
     gw_json_count(line, "bytes", row->bytes);
