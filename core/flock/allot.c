@@ -25,7 +25,7 @@ typedef struct node_state {
 typedef struct job_state {
     uint32_t rank;         /* in the order */
     uint64_t key;          /* of the job's id */
-    uint32_t *held;        /* nodes that it claims, by falling hash */
+    uint32_t *held;        /* nodes that it claims: those on which it runs first; by falling hash */
     uint32_t *held_claims; /* their claims */
     uint32_t held_count;
     uint32_t *out; /* nodes that it gets */
@@ -422,11 +422,12 @@ static void rank_jobs(work *w) {
     free(row);
 }
 
-/* Claims by job, then by falling hash, then by node. */
+/* Claims by job, those of children that run first, then by falling hash, then by node. */
 static int by_hash(const void *a, const void *b, void *context) {
     const work *w = context;
-    const gw_allot_pair *x = a, *y = b;
+    const gw_allot_claim *x = a, *y = b;
     if (x->job != y->job) return x->job < y->job ? -1 : 1;
+    if (x->runs != y->runs) return x->runs ? -1 : 1;
     int order = compare(hash_of(w, y->job, y->node), hash_of(w, x->job, x->node));
     return order != 0 ? order : compare(x->node, y->node);
 }
@@ -439,17 +440,17 @@ static int by_job_and_node(const void *a, const void *b) {
 /* Enters the claims of eligible nodes, each once. */
 static void enter_claims(work *w) {
     const gw_allot_input *in = w->in;
-    gw_allot_pair *sorted = zeroed(in->claim_count, sizeof *sorted);
+    gw_allot_claim *sorted = zeroed(in->claim_count, sizeof *sorted);
     uint32_t count = 0;
     for (uint32_t i = 0; i < in->claim_count; i++) {
-        gw_allot_pair claim = in->claims[i];
+        gw_allot_claim claim = in->claims[i];
         GW_ASSERT(claim.job < in->job_count && claim.node < in->node_count);
         if (is_eligible(w, &in->jobs[claim.job], claim.node)) sorted[count++] = claim;
     }
     qsort_r(sorted, count, sizeof *sorted, by_hash, w);
     for (uint32_t i = 0, c = 0; i < count; i++) {
-        const gw_allot_pair *claim = &sorted[i];
-        if (i > 0 && claim->job == sorted[i - 1].job && claim->node == sorted[i - 1].node) continue;
+        const gw_allot_claim *claim = &sorted[i];
+        if (own_claim(w, claim->job, claim->node) != NULL) continue;
         job_state *s = &w->jobs[claim->job];
         node_state *n = &w->nodes[claim->node];
         if (s->held_count == 0) {

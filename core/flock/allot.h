@@ -5,11 +5,12 @@
  * in the row, so that none starves. A job outranks another one if it comes 64 places or more before it, or comes before
  * it, has never started, and was submitted earlier.
  *
- *   1  Each job gets its least: of the nodes that it claims the first `least` by rendezvous hashing, its core, and
- *      others where these do not suffice: beside all claims; else instead of what others claim beyond their cores; else
- *      instead of cores of jobs that it outranks, the last in order first. A node whose GPUs it does not need is taken
- *      last, the fullest first. A job that gets less than its least waits, unless it runs already and is not rigid: it
- *      goes on with what it has.
+ *   1  Each job gets its least: of the nodes that it claims the first `least`, its core, and others where these do not
+ *      suffice: beside all claims; else instead of what others claim beyond their cores; else instead of cores of jobs
+ *      that it outranks, the last in order first. In a core, nodes on which the job runs come before those on which it
+ *      is about to, so that none on which it runs gives way before it runs on another one; both are in the order of
+ *      rendezvous hashing. A node whose GPUs the job does not need is taken last, the fullest first. A job that gets
+ *      less than its least waits, unless it runs already and is not rigid: it goes on with what it has.
  *   2  What is left is dealt one node at a time to the job that has least by its shares, until each has its most: a
  *      node of its own claims, else one beside all claims, else one instead of what another claims beyond its core.
  *
@@ -48,6 +49,12 @@ typedef struct gw_allot_node {
 } gw_allot_node;
 
 /* A job claims a node: it runs there, or is about to. */
+typedef struct gw_allot_claim {
+    uint32_t job, node; /* indices */
+    bool runs;
+} gw_allot_claim;
+
+/* A job is given a node. */
 typedef struct gw_allot_pair {
     uint32_t job, node; /* indices */
 } gw_allot_pair;
@@ -57,7 +64,7 @@ typedef struct gw_allot_input {
     uint32_t job_count;
     const gw_allot_node *nodes; /* that live and take children, in any order */
     uint32_t node_count;
-    const gw_allot_pair *claims; /* in any order */
+    const gw_allot_claim *claims; /* in any order */
     uint32_t claim_count;
 } gw_allot_input;
 

@@ -196,7 +196,7 @@ typedef struct work {
     entry **entries; /* of the jobs */
     gw_allot_node *nodes;
     const gw_claims **lists; /* of the nodes */
-    gw_allot_pair *claims;
+    gw_allot_claim *claims;
     build *builds;
     uint32_t **apart; /* lists of struck nodes of jobs that have one of their own */
     uint32_t job_count, node_count, claim_count, build_count, apart_count, self;
@@ -391,8 +391,9 @@ static void add_claims(work *w) {
             if (claim->state != GW_CLAIM_CLAIMED && claim->state != GW_CLAIM_RUNNING) continue;
             uint32_t job = job_of(w, &claim->job);
             if (job == NONE) continue;
-            w->claims[w->claim_count++] = (gw_allot_pair){job, n};
-            if (claim->state == GW_CLAIM_RUNNING) w->entries[job]->view.waited = GW_WAIT_NOT;
+            bool runs = claim->state == GW_CLAIM_RUNNING;
+            w->claims[w->claim_count++] = (gw_allot_claim){job, n, runs};
+            if (runs) w->entries[job]->view.waited = GW_WAIT_NOT;
         }
 }
 
