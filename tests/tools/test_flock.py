@@ -126,6 +126,9 @@ class Together(Case):
         self.assertRegex(self.c.do("info", job), r"\nfailed +round 0, exit code 127, on n[123]\n")
         done = self.a.run("submit", "--", "")
         self.assertEqual((done.returncode, done.stderr), (2, "godwit submit: the first word of the command is empty\n"))
+        done = self.a.run("submit", "true")  # which was meant to be a command
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, "^godwit submit: there is no job 'true': .* A command stands behind --\n$")
         self.trust()
 
     def test_a_job_is_known_at_all_members_when_it_is_acknowledged_and_waits_while_it_is_held(self):

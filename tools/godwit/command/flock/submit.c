@@ -7,6 +7,7 @@
 #include "tools/godwit/command/flock/hand_over.h"
 #include "tools/godwit/command/flock/pack.h"
 #include "tools/godwit/command/flock/token.h"
+#include "tools/godwit/options/jobs.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
@@ -282,8 +283,17 @@ static json_t *command_of(const choice *c, const combination *chosen) {
     return list;
 }
 
+/* Whether there is a job of steps of this name, as far as that can be told without running it. */
+static bool check_job(const char *name, gw_err *err) {
+    char code[GW_HASH_TEXT];
+    gw_err why;
+    if (strpbrk(name, "/{") != NULL || gw_jobs_find(name, code, &why) != NULL) return true;
+    return gw_fail(err, GW_E_USAGE, "%s. A command stands behind --", why.text);
+}
+
 static bool check_words(const choice *c, gw_err *err) {
     if (c->words[0][0] == '\0') return gw_fail(err, GW_E_USAGE, "the first word of the command is empty");
+    if (!c->is_command && !check_job(c->words[0], err)) return false;
     for (int i = 0; i < c->word_count; i++) {
         json_t *text = json_string(c->words[i]);
         json_decref(text);
