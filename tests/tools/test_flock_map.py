@@ -244,7 +244,10 @@ class Map(Case):
 
     def test_wrong_use_is_told(self):
         a, = self.flock(1)
-        for arguments, words in ((["--name", "../x", "echo", ":::", "1"], "--name"),
+        self.make("two\nlines")
+        for arguments, words in ((["--transfer", "cat", ":::", "two\nlines"], "map: --transfer: the name of a file that travels "
+                                  "consists of printable characters: two?lines\n"),
+                                 (["--name", "../x", "echo", ":::", "1"], "--name"),
                                  (["--files", "/etc/passwd", "echo", ":::", "1"], "/etc/passwd is outside")):
             code, _, errors = self.map(a, *arguments)
             self.assertEqual(code, 255)

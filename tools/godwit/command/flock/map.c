@@ -101,7 +101,7 @@ static bool add_inputs(gw_pack *pack, const void *bytes, size_t length, gw_err *
         GW_ASSERT_MEMORY(values != NULL);
         for (uint32_t k = 0; good && k < values->count; k++)
             if (values->text[k][0] != '\0' && access(values->text[k], R_OK) == 0)
-                good = gw_pack_add(pack, values->text[k], err);
+                good = gw_pack_add(pack, values->text[k], "--transfer", err);
         free(values);
     }
     gw_task_list_free(&list);
@@ -114,7 +114,8 @@ static bool send_files(front *f, const void *list, size_t length, gw_hash *files
     gw_pack *pack = gw_pack_open(err);
     bool good = pack != NULL && gw_pack_add_bytes(pack, GW_TASK_LIST_NAME, list, length, err);
     if (good && line->transfer) good = add_inputs(pack, list, length, err);
-    for (uint32_t i = 0; good && i < line->file_count; i++) good = gw_pack_add(pack, line->files[i], err);
+    for (uint32_t i = 0; good && i < line->file_count; i++)
+        good = gw_pack_add(pack, line->files[i], "--files", err);
     if (good && line->options.word_count > 0)
         gw_pack_add_script(pack, "godwit map", line->options.words, (int)line->options.word_count, true);
     good = good && gw_pack_seal(pack, files, err) && gw_flock_give_files(&f->client, pack, err);

@@ -1,6 +1,7 @@
 #include "tools/godwit/command/flock/pack.h"
 
 #include "core/base/assert.h"
+#include "core/base/utf8.h"
 #include "tools/godwit/command/flock/imports.h"
 #include "tools/godwit/flock/beneath.h"
 
@@ -113,9 +114,10 @@ static bool read_all(int fd, uint8_t *bytes, uint64_t count) {
 /* Makes room for a file of so many bytes. NULL: it cannot travel. */
 static packed *reserve(gw_pack *pack, const char *path, uint64_t count, gw_err *err) {
     packed *one = &pack->list[pack->count];
+    char name[200];
     if (!gw_job_path_is_valid(path)) {
-        gw_fail(err, GW_E_USAGE, "the name of a file that travels consists of printable characters: %.200s",
-                path);
+        gw_fail(err, GW_E_USAGE, "the name of a file that travels consists of printable characters: %s",
+                gw_utf8_shorten(path, name, sizeof name));
     } else if (pack->count == GW_JOB_FILES_MOST) {
         gw_fail(err, GW_E_LIMIT,
                 "more than %d files are to travel with the job; leave out %s and what follows",
@@ -202,9 +204,9 @@ static bool add(gw_pack *pack, const char *path, gw_err *err) {
     return good;
 }
 
-bool gw_pack_add(gw_pack *pack, const char *path, gw_err *err) {
+bool gw_pack_add(gw_pack *pack, const char *path, const char *option, gw_err *err) {
     char relative[GW_JOB_PATH_BYTES + 1];
-    return (normalize(pack, path, relative, err) && add(pack, relative, err)) || gw_fail_in(err, "--files");
+    return (normalize(pack, path, relative, err) && add(pack, relative, err)) || gw_fail_in(err, option);
 }
 
 /* Scripts. */

@@ -15,8 +15,9 @@ gw_pack *gw_pack_open(gw_err *err);
 void gw_pack_close(gw_pack *pack); /* NULL is allowed */
 
 /* Adds a file or folder that the user names. Fails with GW_E_USAGE where it is not below the directory, is a link, or is
- * neither a file nor a folder, or where something in it is, and with GW_E_LIMIT where there are too many files or bytes. */
-bool gw_pack_add(gw_pack *pack, const char *path, gw_err *err);
+ * neither a file nor a folder, or where something in it is, and with GW_E_LIMIT where there are too many files or bytes.
+ * `option` is how the user has named it, for the message. */
+bool gw_pack_add(gw_pack *pack, const char *path, const char *option, gw_err *err);
 /* Adds a file that is in memory, and nowhere on the disk. Fails as gw_pack_add does. */
 bool gw_pack_add_bytes(gw_pack *pack, const char *path, const void *bytes, size_t count, gw_err *err);
 /* Adds the script that a job's words run, if they run one that is below the directory, and its modules. `is_command`: the

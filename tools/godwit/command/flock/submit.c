@@ -397,7 +397,8 @@ int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err) {
 static bool send_files(const choice *c, gw_flock_client *client, gw_hash *list, gw_err *err) {
     gw_pack *pack = gw_pack_open(err);
     bool good = pack != NULL;
-    for (uint32_t i = 0; good && i < c->file_count; i++) good = gw_pack_add(pack, c->files[i], err);
+    for (uint32_t i = 0; good && i < c->file_count; i++)
+        good = gw_pack_add(pack, c->files[i], "--files", err);
     if (good) gw_pack_add_script(pack, "godwit submit", c->words, c->word_count, c->is_command);
     good = good && gw_pack_seal(pack, list, err) && gw_flock_give_files(client, pack, err);
     gw_pack_close(pack);
