@@ -484,7 +484,8 @@ class Lives(Case):
         if os.geteuid() != 0:
             self.skipTest("only root can mount a small disk")
         disk = folder_for(self)
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "flock", disk], capture_output=True).returncode != 0:
+        size = (32 << 20) + os.path.getsize(GODWIT)  # a member keeps a copy of its program
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "flock", disk], capture_output=True).returncode != 0:
             self.skipTest("nothing can be mounted here")
         self.addCleanup(subprocess.run, ["umount", "--lazy", disk])
         flock = Members(folder_for(self), 2, GODWIT)

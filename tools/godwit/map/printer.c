@@ -105,7 +105,8 @@ static uint32_t copy(gw_map_printer *p, item *from, const uint8_t *bytes, uint32
     if (tag == 0) {
         uint32_t room = BUFFER_BYTES - p->end;
         done = length < room ? length : room;
-        memcpy(p->buffer + p->end, bytes, done);
+        /* An output without bytes has no memory either. */
+        if (done > 0) memcpy(p->buffer + p->end, bytes, done);
         p->end += done;
         return done;
     }

@@ -105,7 +105,7 @@ static int show(const choice *c, gw_flock_client *client, const char *job, const
                 fprintf(stderr, "(it goes on on %s)\n", gw_flock_text(answer, "name"));
             snprintf(at, sizeof at, "%s", node[0] != '\0' ? node : gw_flock_text(answer, "node"));
             size_t skip = first && c->lines != UINT64_MAX ? before_lines(bytes, count, c->lines) : 0;
-            fwrite((const char *)bytes + skip, 1, count - skip, stdout);
+            if (count > skip) fwrite((const char *)bytes + skip, 1, count - skip, stdout);
             fflush(stdout);
             offset = gw_flock_number(answer, "offset") + (int64_t)count;
             first = false;
