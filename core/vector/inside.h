@@ -5,7 +5,10 @@
 #include "core/vector/path.h"
 #include "core/vector/sum.h"
 
-enum { GW_VECTOR_LINE = 64 }; /* bytes that are handled at a time: two rows of a checksum, or eight int64 */
+enum {
+    GW_VECTOR_LINE = 64,  /* bytes that are handled at a time: two rows of a checksum, or eight int64 */
+    GW_VECTOR_ALIGN = 16, /* of what is written past the caches */
+};
 
 /* All functions work on whole lines, at addresses of any alignment, and take checksums that stand at the begin of a
  * row. They do not count the checksum's values. */
@@ -23,10 +26,10 @@ struct gw_vector_path {
     void (*pack)(const int64_t *elements, uint32_t lines, uint32_t bits, uint8_t *to, gw_checksum *checksum);
     void (*unpack)(const uint8_t *from, uint32_t lines, uint32_t bits, const int64_t *ours, int64_t *out,
                    gw_checksum *before, gw_checksum *after);
-    /* Unpacks past the caches; `out` is aligned to a line. */
+    /* Unpacks past the caches; `out` is aligned to GW_VECTOR_ALIGN. */
     void (*unpack_past)(const uint8_t *from, uint32_t lines, uint32_t bits, int64_t *out,
                         gw_checksum *checksum);
-    /* Copies past the caches; `out` is aligned to a line. */
+    /* Copies past the caches; `out` is aligned to GW_VECTOR_ALIGN. */
     void (*copy_past)(const int64_t *from, uint64_t lines, int64_t *out);
 };
 

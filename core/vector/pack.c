@@ -111,7 +111,7 @@ static void unpack_last(const gw_vector_path *path, const uint8_t *from, uint32_
 /* Whether a block can be written past the caches. */
 static bool can_go_past(uint32_t count, uint32_t width, const int64_t *out) {
     return count % LINE_ELEMENTS == 0 && width > 0 && width < GW_PACK_WIDTH &&
-           (uintptr_t)out % GW_VECTOR_LINE == 0;
+           (uintptr_t)out % GW_VECTOR_ALIGN == 0;
 }
 
 static uint64_t unpack_block(const gw_vector_path *path, const uint8_t *from, uint32_t count, uint32_t width,
@@ -214,7 +214,7 @@ uint64_t gw_unpack_past_caches(const gw_vector_path *path, const uint8_t *widths
 }
 
 void gw_copy_past_caches(const gw_vector_path *path, const int64_t *elements, uint64_t count, int64_t *out) {
-    uint64_t lines = (uintptr_t)out % GW_VECTOR_LINE == 0 ? count / LINE_ELEMENTS : 0;
+    uint64_t lines = (uintptr_t)out % GW_VECTOR_ALIGN == 0 ? count / LINE_ELEMENTS : 0;
     uint64_t past = lines * LINE_ELEMENTS;
     path->copy_past(elements, lines, out);
     gw_vector_fence();

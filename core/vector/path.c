@@ -26,16 +26,28 @@
 
 #if defined(__x86_64__)
 
+/* Writes by 16 bytes, to which memory of malloc is aligned; the processor joins them to whole lines. */
+__attribute__((target("avx2"))) static inline void stream_avx2(uint8_t *to, __m256i vector) {
+    __m128i *at = (__m128i *)(void *)to;
+    _mm_stream_si128(at, _mm256_castsi256_si128(vector));
+    _mm_stream_si128(at + 1, _mm256_extracti128_si256(vector, 1));
+}
+
 #undef STREAM
-#define STREAM(to, vector) _mm256_stream_si256((__m256i *)(void *)(to), (__m256i)(vector))
+#define STREAM(to, vector) stream_avx2(to, (__m256i)(vector))
 #define ROWS(function)     function##_avx2
 #define ROWS_NAME          "avx2"
 #define ROWS_TARGET        __attribute__((target("avx2")))
 #define ROWS_WIDTH         32
 #include "core/vector/rows.inc"
 
+__attribute__((target("avx512f"))) static inline void stream_avx512(uint8_t *to, __m512i vector) {
+    stream_avx2(to, _mm512_castsi512_si256(vector));
+    stream_avx2(to + 32, _mm512_extracti64x4_epi64(vector, 1));
+}
+
 #undef STREAM
-#define STREAM(to, vector) _mm512_stream_si512((__m512i *)(void *)(to), (__m512i)(vector))
+#define STREAM(to, vector) stream_avx512(to, (__m512i)(vector))
 #define ROWS(function)     function##_avx512
 #define ROWS_NAME          "avx512"
 #define ROWS_TARGET        __attribute__((target("avx512f")))

@@ -40,9 +40,6 @@ bool gw_part_decode(const uint8_t bytes[GW_RAIL_HEADER], gw_part_header *header)
     return gw_reader_done(&r) && header->type >= GW_PART_ENTER && header->type <= GW_PART_PACKED;
 }
 
-/* The result of a sum of more elements does not stay in the caches until somebody reads it. */
-enum { PAST_CACHES = 1 << 20 };
-
 /* The piece that holds element `first`, never an empty one of several. */
 static uint32_t piece_at(const gw_call *call, uint64_t first) {
     uint32_t low = 0, high = call->is.piece_count;
@@ -204,7 +201,7 @@ void gw_call_unpack(const gw_call *call, uint64_t first, uint64_t count, const u
             from += unpack_cut_block(call, first, done, widths, from, before, after);
         } else if (after != NULL) {
             from += gw_unpack_add(path, widths, from, done, in, out, before, after);
-        } else if (call->elements > PAST_CACHES) {
+        } else if (call->elements > GW_PART_CACHED) {
             from += gw_unpack_past_caches(path, widths, from, done, out, before);
         } else {
             from += gw_unpack_blocks(path, widths, from, done, out, before);
@@ -233,7 +230,7 @@ uint64_t gw_call_relay(const gw_call *call, uint64_t first, uint64_t count, cons
         bytes += gw_pack_blocks(path, sums, done, sum_widths, sums_packed + bytes, NULL);
         if (keep && cut)
             copy_block(call, true, false, first, done, sums);
-        else if (keep && call->elements > PAST_CACHES)
+        else if (keep && call->elements > GW_PART_CACHED)
             gw_copy_past_caches(path, sums, done, out);
         else if (keep)
             memcpy(out, sums, done * sizeof *out);

@@ -30,6 +30,7 @@ enum {
      * long: a fresh receive window is 64 KiB, headers included, and TCP gives up a connection whose window
      * stays closed. */
     GW_DOUBLING_BYTES = 32 * 1024,
+    GW_PART_CACHED = 1 << 20, /* the most elements of a sum that stays in the caches while it is made */
 };
 
 typedef enum gw_part_message {

@@ -4,12 +4,14 @@
  * 2 (N - 1) K chunk messages to its right neighbour and receives as many from its left one: message i is chunk
  * i mod K of block (rank - i / K) mod N. The first K come from the member's own input. Message i of the others
  * passes on what arrived as message i - K, with the member's own input added while the chunk still gathers
- * contributions (i < N K). `out` is the only buffer.
+ * contributions (i < N K). A partial sum that is packed and passed on at once is kept nowhere else; all others
+ * are in `out`.
  *
- * What has arrived is passed on before more of the own input is sent, while it is in the core's cache. A member
- * sends more of its input only when nothing waits, so as much of it is under way as fills the ring, however
- * long that takes. The chunks of one block are sent in their order. A build of the version before takes only
- * messages in the order of their numbers: if there is one, everybody first sends the whole own input.
+ * In a large sum, what has arrived is passed on before more of the own input is sent, while it is in the core's
+ * cache. A member sends more of its input only when nothing waits, so as much of it is under way as fills the
+ * ring, however long that takes. In a smaller sum, the whole own input goes first: members then wait less for
+ * each other. The chunks of one block are sent in their order. A build of the version before takes only messages
+ * in the order of their numbers: if there is one, everybody sends all sums like small ones.
  *
  * Every block is added up once, in ring order, and then copied around, so float sums have the same bytes
  * everywhere. ENTER messages go round ahead of the chunks: when ENTER h arrives, the member h places before
@@ -154,9 +156,14 @@ static bool relay_waits(const ring *r) {
     return r->relays_sent < r->relays_landed;
 }
 
+/* Whether a chunk that is to be passed on goes before those of the own input. */
+static bool relays_first(const gw_part *part, const ring *r) {
+    return r->own_sent == r->chunks || (r->others_read && part->call->elements > GW_PART_CACHED);
+}
+
 /* Makes the next chunk a message. */
 static void send_chunk(gw_part *part, ring *r, gw_rail_message *message) {
-    bool own = r->own_sent < r->chunks && !(r->others_read && relay_waits(r)), packed = false;
+    bool own = !relay_waits(r) || !relays_first(part, r), packed = false;
     relay next = {.index = r->own_sent};
     gw_checksum packing = {.values = 0};
     uint64_t first, count;
@@ -289,7 +296,8 @@ static bool unpack_chunk(gw_part *part, ring *r, uint64_t first, uint64_t count)
     gw_err err;
     if (!gw_packed_check(r->rx_packed, r->rx_packed_part.iov_len, count, &err)) return false;
     bool adds = gathers(part, r);
-    bool at_once = is_relayed(r) && packs(r) && !relay_waits(r) && part->in_flight == 0;
+    bool at_once =
+        is_relayed(r) && packs(r) && relays_first(part, r) && !relay_waits(r) && part->in_flight == 0;
     if (at_once && adds && relay_sums(part, r, first, count)) return true;
     if (at_once && !adds)
         relay_result(part, r, first, count);

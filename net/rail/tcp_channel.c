@@ -352,11 +352,10 @@ static gw_flow use_record(tcp_channel *channel, const gw_rail_user *user, uint8_
     return GW_FLOW_MORE;
 }
 
-/* Uses the records that have been read, up to the end of a message: then the user has its turn to send, while
- * what arrived is in the core's cache. A record with a header is used in two steps: the user may park the
+/* Uses the records that have been read. A record with a header is used in two steps: the user may park the
  * message, and the payload then waits with it. */
-static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, bool *ended, gw_err *err) {
-    while (!*ended) {
+static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
+    for (;;) {
         size_t have = channel->rx.end - channel->rx.start, record_bytes;
         uint8_t *record = channel->rx.bytes + channel->rx.start;
         bool more;
@@ -365,7 +364,6 @@ static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, bool *
         if (more || record_bytes > channel->record_most)
             return broken(err, "the peer sent a record of another kind of stream");
         if (have < record_bytes) return GW_FLOW_MORE;
-        bool within = channel->base.in.state != GW_INCOMING_HEAD;
         if (channel->base.in.state ==
             GW_INCOMING_ASK) { /* the present record belongs to this message and is open */
             gw_flow flow = ask(channel, user, err);
@@ -379,15 +377,12 @@ static gw_flow use_sealed(tcp_channel *channel, const gw_rail_user *user, bool *
             if (flow != GW_FLOW_MORE) return flow;
             if (channel->base.in.state != GW_INCOMING_ASK) channel->rx.start += record_bytes;
         }
-        *ended = within && channel->base.in.state == GW_INCOMING_HEAD;
     }
-    return GW_FLOW_MORE;
 }
 
 static gw_flow receive_sealed(tcp_channel *channel, const gw_rail_user *user, gw_err *err) {
-    bool ended = false;
-    gw_flow flow = use_sealed(channel, user, &ended, err);
-    if (flow != GW_FLOW_MORE || ended) return flow;
+    gw_flow flow = use_sealed(channel, user, err);
+    if (flow != GW_FLOW_MORE) return flow;
     close_up(channel);
     ssize_t got = recv(channel->base.fd, channel->rx.bytes + channel->rx.end,
                        channel->rx.capacity - channel->rx.end, MSG_DONTWAIT);
@@ -395,7 +390,7 @@ static gw_flow receive_sealed(tcp_channel *channel, const gw_rail_user *user, gw
     if (got == 0) return broken(err, "the peer closed the connection");
     channel->rx.end += (size_t)got;
     gw_silence_bytes(&channel->rx.silence, (size_t)got);
-    return use_sealed(channel, user, &ended, err);
+    return use_sealed(channel, user, err);
 }
 
 static gw_flow tcp_receive(gw_channel *base, const gw_rail_user *user, gw_err *err) {

@@ -2,6 +2,7 @@
  * OpenMPI's of floats, on loopback or by a wire of a given rate; or over another path beside TCP. All of a row is
  * measured in turns, so that other load on the machine affects it alike. */
 #include "core/os/clock.h"
+#include "kernels/host/memory.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/gradient.h"
 #include "tools/bench/mesh.h"
@@ -137,13 +138,14 @@ static bool measure(gw_mesh *mesh, uint32_t rank, job *j, int64_t *in, int64_t *
 
 static bool member(gw_mesh *mesh, uint32_t rank, void *argument) {
     job *j = argument;
-    int64_t *in = malloc(j->count * sizeof *in), *out = malloc(j->count * sizeof *out);
+    size_t bytes = j->count * sizeof(int64_t);
+    void *in = NULL, *out = NULL; /* in huge pages, as the sums of a run are */
     gw_err err;
-    bool done = (in != NULL && out != NULL) || gw_fail(&err, GW_E_NOMEM, "no memory");
-    done = done && measure(mesh, rank, j, in, out, &err);
+    bool done = gw_memory_map(bytes, &in, &err) && gw_memory_map(bytes, &out, &err) &&
+                measure(mesh, rank, j, in, out, &err);
     if (!done) fprintf(stderr, "godwit bench allreduce: %s\n", err.text);
-    free(in);
-    free(out);
+    gw_memory_unmap(in, bytes);
+    gw_memory_unmap(out, bytes);
     return done;
 }
 
