@@ -145,7 +145,8 @@ class Map(unittest.TestCase):
                                *"abcd"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE)
         wanted = hashlib.blake2b(b"".join(letter * size + b"\n" for letter in (b"a", b"b", b"c", b"d"))).digest()
         self.assertEqual(hashlib.blake2b(done.stdout).digest(), wanted)
-        self.assertLess(int(done.stderr), 120_000, "KiB")
+        if "UBSAN_OPTIONS" not in os.environ:  # a sanitizer has memory of its own
+            self.assertLess(int(done.stderr), 120_000, "KiB")
         self.assertEqual(os.listdir(self.folder), [], "nothing is left behind")
 
     def test_many_inputs_stream(self):

@@ -521,6 +521,11 @@ gw_prepared gw_member_prepare(gw_flock_member *m, const gw_do *action, char dire
             return err->code == GW_E_LIMIT ? GW_PREPARING : GW_UNPREPARED;
         return GW_PREPARING;
     }
+    if (p->runs_elsewhere && !runs_elsewhere) { /* who ran it may have left with a newer checkpoint since */
+        drop(p);
+        gw_member_decide_soon(m);
+        return GW_PREPARING;
+    }
     bool fresh = gw_now_ns() < p->finished_ns + KEEP_NS;
     gw_prepared outcome = !fresh ? GW_PREPARING : p->good ? GW_PREPARED : GW_UNPREPARED;
     if (fresh && p->good) {
