@@ -306,7 +306,8 @@ static bool unpack_chunk(gw_part *part, ring *r, uint64_t first, uint64_t count)
     return true;
 }
 
-/* Adds a chunk that has arrived, if it was not added on arrival, and notes it if it is passed on. A chunk that is only copied around keeps the checksum of the member that added it up. */
+/* Adds a chunk that has arrived, if it was not added on arrival, and notes it if it is passed on. A chunk
+ * that is only copied around keeps the checksum of the member that added it up. */
 static void take_chunk(gw_part *part, ring *r) {
     uint64_t first, count;
     uint32_t n = part->call->is.member_count;

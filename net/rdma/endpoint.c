@@ -465,8 +465,7 @@ static bool decide_packing(const endpoint *e, uint32_t their_mbits) {
     else
         gw_log(GW_INFO, "net/rdma",
                "exact sums go to peer %s %s: the slower port carries %.1f Gbit a second, and this machine "
-               "packs and "
-               "unpacks %.1f on %u core%s",
+               "packs and unpacks %.1f on %u core%s",
                id, packs ? "packed" : "as they are", link * 1e-3, all->packing_mbits * 1e-3 * rails, rails,
                rails == 1 ? "" : "s");
     return packs;

@@ -33,8 +33,8 @@ typedef struct gw_rdma_endpoints {
     struct gw_rdma_endpoint *first;
 } gw_rdma_endpoints;
 
-/* Makes cm, requesters and readers; host, memory, owner and packing_mbits must be filled in. *port becomes the port that
- * others dial. After a failure too, gw_rdma_endpoints_close takes back what there is. It may be opened again
+/* Makes cm, requesters and readers; host, memory, owner and packing_mbits must be filled in. *port becomes the
+ * port that others dial. After a failure too, gw_rdma_endpoints_close takes back what there is. It may be opened again
  * afterwards. */
 bool gw_rdma_endpoints_open(gw_rdma_endpoints *endpoints, uint16_t *port, gw_err *err);
 /* Closes what gw_rdma_endpoints_open has made. All endpoints must have been closed. */

@@ -180,8 +180,8 @@ static bool open_parts(rdma_path *path, gw_err *err) {
     gw_rdma_device device;
     gw_rdma_endpoints *endpoints = &path->endpoints;
     endpoints->host = path->base.host;
-    endpoints->packing_mbits = gw_rdma_packing_mbits();
     if (!gw_rdma_device_open(&device, &path->options, err)) return false;
+    if (endpoints->packing_mbits == 0) endpoints->packing_mbits = gw_rdma_packing_mbits();
     endpoints->memory = gw_rdma_memory_open(&device, err);
     if (endpoints->memory == NULL) return false;
     endpoints->owner = gw_rdma_owner_open(endpoints->host, endpoints->memory, err);

@@ -212,13 +212,15 @@ int gw_info_main(int argc, char **argv) {
     gw_argp_parse(&argp, argc, argv, &c);
     if (!gw_flock_connect(&c.place, &client, &err)) return gw_command_fail(argv[0], &err);
     const json_t *job = gw_flock_find_job(&client, c.job, &err);
-    json_t *nodes = job != NULL ? gw_flock_ask(&client, json_pack("{s:s}", "do", "nodes"), &err) : NULL;
-    bool good = nodes != NULL;
-    if (good && c.place.json)
+    bool good = job != NULL;
+    if (good && c.place.json) {
         gw_json_print(json_deep_copy(job));
-    else if (good)
-        print_info(&client, job, json_object_get(nodes, "nodes"));
-    json_decref(nodes);
+    } else if (good) {
+        json_t *nodes = gw_flock_ask(&client, json_pack("{s:s}", "do", "nodes"), &err);
+        good = nodes != NULL;
+        if (good) print_info(&client, job, json_object_get(nodes, "nodes"));
+        json_decref(nodes);
+    }
     gw_flock_disconnect(&client);
     return good ? 0 : gw_command_fail(argv[0], &err);
 }
