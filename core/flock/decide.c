@@ -34,6 +34,7 @@ struct gw_decider {
     uint64_t decision;
     bool was_past_gate, was_larger, was_lesser; /* was_lesser: after it was on the larger side */
     uint32_t returns;
+    uint32_t met_again; /* gw_sides_met_again, when it was not on the lesser side last */
     uint64_t lesser_ns; /* when it was on the lesser side last */
     entry **table;      /* open addressing; a power of two */
     uint32_t count, room;
@@ -542,10 +543,13 @@ static void follow(outcome *o, const work *w, const gw_allotment *allotment) {
     free(given);
 }
 
-/* Looks whether this member has come back from the lesser side. */
-static void note_side(gw_decider *d, bool past_gate, bool lesser) {
-    d->was_larger |= past_gate && !lesser;
-    d->returns += d->was_lesser && !lesser;
+/* Looks whether this member has come back from the lesser side. Where all whom it had lost have started again, they were
+ * away, and not this member. */
+static void note_side(gw_decider *d, const gw_decide_input *in, bool lesser) {
+    uint32_t met_again = in->sides != NULL ? gw_sides_met_again(in->sides) : 0;
+    d->was_larger |= in->past_gate && !lesser;
+    d->returns += d->was_lesser && !lesser && met_again != d->met_again;
+    if (!lesser) d->met_again = met_again;
     d->was_lesser = d->was_larger && lesser;
 }
 
@@ -553,7 +557,7 @@ uint64_t gw_decide(gw_decider *d, const gw_decide_input *in, gw_claims *claims, 
                    void *context) {
     meet(d, in);
     work *w = open_work(d, in);
-    note_side(d, in->past_gate, w->lesser);
+    note_side(d, in, w->lesser);
     gw_allot_input input = {.jobs = w->jobs,
                             .job_count = w->job_count,
                             .nodes = w->nodes,

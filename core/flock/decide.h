@@ -97,8 +97,8 @@ uint64_t gw_decide(gw_decider *decider, const gw_decide_input *input, gw_claims 
 
 /* What the last decision has found of a job. */
 gw_job_view gw_decider_view(const gw_decider *decider, const gw_job_record_id *id);
-/* How often the side of this member was the lesser one (sides.h), and then was not any more. Before it is past its gate it
- * only gets to know the others. */
+/* How often the side of this member was the lesser one (sides.h), and then was not any more, as members came back from which
+ * it had been cut off. Before it is past its gate it only gets to know the others. */
 uint32_t gw_decider_returns(const gw_decider *decider);
 /* The specification of a job that is not over, or has a child here, as it was read; NULL: it is not known, or of a later
  * version. Valid until the next decision. */

@@ -8,6 +8,7 @@
 typedef struct life {
     gw_peer_id id;
     bool live;
+    gw_incarnation life;        /* the last one that is known; zeros: none is */
     uint64_t lost_ns, until_ns; /* of one that is away: since when it is, and until when it counts */
     gw_claims claims;           /* of one that is away: as it told last */
 } life;
@@ -15,7 +16,7 @@ typedef struct life {
 struct gw_sides {
     gw_peer_id self;
     life *list;
-    uint32_t count, room, live;
+    uint32_t count, room, live, met_again;
 };
 
 static life *find(const gw_sides *sides, const gw_peer_id *id) {
@@ -30,7 +31,7 @@ static void drop(gw_sides *sides, life *l) {
     *l = sides->list[--sides->count];
 }
 
-/* A member's entry, as of one that is away and has told nothing. */
+/* A member's entry, as of one that is away and has told nothing; of one that was known, its life is kept. */
 static life *find_or_add(gw_sides *sides, const gw_peer_id *id) {
     life *l = find(sides, id);
     if (l == NULL) {
@@ -44,7 +45,7 @@ static life *find_or_add(gw_sides *sides, const gw_peer_id *id) {
     }
     sides->live -= l->live;
     gw_claims_free(&l->claims);
-    *l = (life){.id = *id};
+    *l = (life){.id = *id, .life = l->life};
     return l;
 }
 
@@ -55,11 +56,16 @@ void gw_sides_known(gw_sides *sides, const gw_peer_id *id, uint64_t ago_ns, uint
     l->until_ns = now_ns + GW_SIDES_SEEN_NS - ago_ns;
 }
 
-void gw_sides_live(gw_sides *sides, const gw_peer_id *id) {
-    const life *known = find(sides, id);
-    if (gw_peer_id_equal(id, &sides->self) || (known != NULL && known->live)) return;
-    find_or_add(sides, id)->live = true;
-    sides->live++;
+void gw_sides_live(gw_sides *sides, const gw_peer_id *id, const gw_incarnation *life_now) {
+    life *l = find(sides, id);
+    if (gw_peer_id_equal(id, &sides->self)) return;
+    if (l == NULL || !l->live) {
+        sides->met_again += l != NULL && gw_same_life(&l->life, life_now);
+        l = find_or_add(sides, id);
+        l->live = true;
+        sides->live++;
+    }
+    l->life = *life_now;
 }
 
 void gw_sides_lost(gw_sides *sides, const gw_peer_id *id, const gw_claims *claims, uint64_t now_ns) {
@@ -117,6 +123,10 @@ uint64_t gw_sides_taken_until(const gw_sides *sides, const gw_job_record_id *job
             last_ns = l->lost_ns;
     }
     return last_ns > 0 ? last_ns + takeover_ns : 0;
+}
+
+uint32_t gw_sides_met_again(const gw_sides *sides) {
+    return sides->met_again;
 }
 
 gw_sides *gw_sides_open(const gw_peer_id *self) {

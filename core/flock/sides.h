@@ -23,8 +23,8 @@ void gw_sides_close(gw_sides *sides); /* NULL is allowed */
 
 /* A member was known before this one started, and was seen last so long ago: it is away until it is live. */
 void gw_sides_known(gw_sides *sides, const gw_peer_id *member, uint64_t ago_ns, uint64_t now_ns);
-/* A member is live. */
-void gw_sides_live(gw_sides *sides, const gw_peer_id *member);
+/* A member is live, in this life (gw_same_life). */
+void gw_sides_live(gw_sides *sides, const gw_peer_id *member, const gw_incarnation *life);
 /* A member is live no more. `claims` is its list as it was told last, and is copied; NULL: none is known. */
 void gw_sides_lost(gw_sides *sides, const gw_peer_id *member, const gw_claims *claims, uint64_t now_ns);
 /* A member has left in order. */
@@ -33,6 +33,9 @@ void gw_sides_left(gw_sides *sides, const gw_peer_id *member);
 /* Whether this member's side is the lesser one. `lists` are the claims of live members, its own among them. */
 bool gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
                         uint64_t now_ns);
+/* How often a member that was away has come back in the life in which it was lost: the two had been cut off from each other.
+ * The process of a member that comes back in another life had ended. */
+uint32_t gw_sides_met_again(const gw_sides *sides);
 /* Until when a job that is known here since `since_ns` may be that of members that are away: they have claimed it, or it
  * was known here before they were lost. 0: it is not. */
 uint64_t gw_sides_taken_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t since_ns,

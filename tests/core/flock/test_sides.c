@@ -22,13 +22,14 @@ typedef struct flock {
     gw_sides *sides;
     gw_claims claims[MEMBERS];
     bool live[MEMBERS];
+    uint64_t boots[MEMBERS]; /* of their lives */
 } flock;
 
 static void come(flock *f, uint32_t number) {
     gw_peer_id id = member(number);
     f->claims[number].member = id;
     f->live[number] = true;
-    gw_sides_live(f->sides, &id);
+    gw_sides_live(f->sides, &id, &(gw_incarnation){.boot = 1 + f->boots[number]});
 }
 
 static flock open_flock(uint32_t self, uint32_t count) {
@@ -50,6 +51,11 @@ static bool is_lesser(const flock *f, uint64_t now) {
     for (uint32_t i = 0; i < MEMBERS; i++)
         if (f->live[i]) lists[count++] = &f->claims[i];
     return gw_sides_is_lesser(f->sides, lists, count, now);
+}
+
+static void come_in_another_life(flock *f, uint32_t number) {
+    f->boots[number]++;
+    come(f, number);
 }
 
 static void close_flock(flock *f) {
@@ -151,5 +157,24 @@ Test(sides, jobs_may_run_elsewhere_that_were_known_or_claimed_there) {
     come(&f, 1);
     cr_expect_eq(gw_sides_taken_until(f.sides, &other, HOUR, takeover, now), HOUR + 10 * MINUTE);
     cr_expect_eq(gw_sides_taken_until(f.sides, &other, HOUR, takeover, HOUR + 10 * MINUTE), 0);
+    close_flock(&f);
+}
+
+Test(sides, who_comes_back_in_the_same_life_had_been_cut_off) {
+    flock f = open_flock(1, 3);
+    cr_expect_eq(gw_sides_met_again(f.sides), 0);
+    lose(&f, 0, 1);
+    come_in_another_life(&f, 0);
+    cr_expect_eq(gw_sides_met_again(f.sides), 0, "its process had ended");
+    lose(&f, 0, 2);
+    lose(&f, 2, 2);
+    come(&f, 0);
+    come(&f, 2);
+    come(&f, 2);
+    cr_expect_eq(gw_sides_met_again(f.sides), 2);
+    come_in_another_life(&f, 0); /* which was told of before its loss */
+    lose(&f, 0, 3);
+    come(&f, 0);
+    cr_expect_eq(gw_sides_met_again(f.sides), 3);
     close_flock(&f);
 }

@@ -86,7 +86,7 @@ static void found(gw_flock_member *m, const gw_gossip_member *other) {
     if (other->addr_count == 0) return;
     gw_member_reach_live(m, &other->id);
     note_known(m, &other->id, &other->addr[0]);
-    gw_sides_live(m->sides, &other->id);
+    gw_sides_live(m->sides, &other->id, &other->incarnation);
 }
 
 static void lost(gw_flock_member *m, const gw_peer_id *id, bool left) {

@@ -174,7 +174,7 @@ static void notice(void *context, const gw_sim_event *event) {
     bool live = is_reachable(w, a, b);
     if (live) {
         meet(m, other);
-        gw_sides_live(m->sides, &other->id);
+        gw_sides_live(m->sides, &other->id, &(gw_incarnation){.boot = other->lives});
         if (!link->up) follow_links_soon(w, a);
     } else if (link->sees) {
         sim_flock_say(w, "%u takes %u for dead", a, b);
