@@ -77,7 +77,10 @@ typedef enum gw_trace_kind {
     GW_TRACE_DEAD,       /* b: a peer. An instant: it died */
     GW_TRACE_LEFT,       /* b: a peer. An instant: it left */
     GW_TRACE_REPAIR,     /* a: shards that are dealt again; b: step. An instant */
-    GW_TRACE_KINDS,      /* no kind: their number */
+
+    /* The threads of data links. */
+    GW_TRACE_PACK,  /* a: index of the message; b: bytes. What a message of a part sends is packed */
+    GW_TRACE_KINDS, /* no kind: their number */
 } gw_trace_kind;
 
 /* How a shard ended. */

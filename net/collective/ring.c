@@ -22,6 +22,7 @@
  * A chunk is packed as it is sent, and unpacked as it is added or put into its place, so whatever is smaller
  * on its way is the same everywhere else. Chunks that packing makes hardly smaller go as they are. */
 #include "core/base/assert.h"
+#include "core/os/trace.h"
 #include "core/vector/pack.h"
 #include "net/collective/part.h"
 
@@ -139,10 +140,14 @@ static bool is_worthwhile(uint64_t bytes, uint64_t count) {
 }
 
 /* Makes a chunk a packed message. False if it is to go as it is. The checksum may be NULL. */
-static bool pack_chunk(gw_part *part, ring *r, bool own, uint64_t first, uint64_t count,
+static bool pack_chunk(gw_part *part, ring *r, bool own, uint32_t index, uint64_t first, uint64_t count,
                        gw_rail_message *message, gw_checksum *checksum) {
     uint64_t bytes = own ? 0 : r->relay_bytes;
-    if (bytes == 0) bytes = gw_call_pack(part->call, !own, first, count, r->tx_packed, checksum);
+    if (bytes == 0) {
+        uint64_t began_ns = gw_trace_begin();
+        bytes = gw_call_pack(part->call, !own, first, count, r->tx_packed, checksum);
+        gw_trace_end(GW_TRACE_PACK, began_ns, index, bytes, 0);
+    }
     if (!is_worthwhile(bytes, count)) return false;
     part->saved_bytes += message->bytes - bytes;
     r->tx_packed_part = (struct iovec){r->tx_packed, bytes};
@@ -170,7 +175,7 @@ static void send_chunk(gw_part *part, ring *r, gw_rail_message *message) {
     if (!own) next = r->relays[r->relays_sent];
     locate(part, r, part->call->is.rank, next.index, &first, &count);
     message->bytes = (uint32_t)(count * gw_sum_bytes(part->call->is.type));
-    if (packs(r)) packed = pack_chunk(part, r, own, first, count, message, own ? &packing : NULL);
+    if (packs(r)) packed = pack_chunk(part, r, own, next.index, first, count, message, own ? &packing : NULL);
     if (!packed) message->part_count = gw_call_gather(part->call, !own, first, count, r->tx_parts);
     if (own)
         next.checksum =

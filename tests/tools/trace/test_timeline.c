@@ -139,6 +139,20 @@ Test(trace_timeline, what_of_a_reduction_is_hidden_behind_shards_is_the_overlap)
     close_all(&summary);
 }
 
+Test(trace_timeline, packing_is_hidden_while_a_message_arrives) {
+    add_step();
+    add(0, DATA, GW_TRACE_PACK, 62, 64, 0, 7, 0); /* nothing arrives yet */
+    add(0, DATA, GW_TRACE_HOP, 65, 75, 0, 7, 0);
+    add(0, DATA, GW_TRACE_PACK, 66, 72, 1, 7, 0);
+    add(1, DATA, GW_TRACE_PACK, 30, 40, 0, 7, 0); /* in no reduction */
+    gw_summary summary = summarize();
+    cr_assert_float_eq(summary.peers[0].pack_s, .8, 1e-6);
+    cr_assert_float_eq(summary.peers[0].pack_hidden_s, .6, 1e-6);
+    cr_assert_eq(summary.peers[1].pack_s, 0);
+    check_shares(&summary.peers[0], (const double[]){.4, .2, .2, .1, .1});
+    close_all(&summary);
+}
+
 Test(trace_timeline, without_the_other_members_a_wait_is_what_the_ring_has_recorded) {
     add_step();
     peers[1].to_ns = 0; /* it could not be traced */

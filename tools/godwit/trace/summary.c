@@ -9,11 +9,12 @@
 
 enum { TRACKS_MOST = 1 << 16, DEPTH = 32, NO_TRACK = UINT32_MAX };
 
-typedef enum category { OTHER, COMPUTE, WAIT, REDUCE, APPLY, DEALT, TRACED, CATEGORIES } category;
+typedef enum category { OTHER, COMPUTE, WAIT, REDUCE, APPLY, DEALT, HOP, PACK, TRACED, CATEGORIES } category;
 
 static const char *const categories[CATEGORIES] = {
-    [COMPUTE] = GW_TRACE_IS_COMPUTE, [WAIT] = GW_TRACE_IS_WAIT,   [REDUCE] = GW_TRACE_IS_REDUCE,
-    [APPLY] = GW_TRACE_IS_APPLY,     [DEALT] = GW_TRACE_IS_DEALT, [TRACED] = GW_TRACE_IS_TRACED,
+    [COMPUTE] = GW_TRACE_IS_COMPUTE, [WAIT] = GW_TRACE_IS_WAIT,     [REDUCE] = GW_TRACE_IS_REDUCE,
+    [APPLY] = GW_TRACE_IS_APPLY,     [DEALT] = GW_TRACE_IS_DEALT,   [HOP] = GW_TRACE_IS_HOP,
+    [PACK] = GW_TRACE_IS_PACK,       [TRACED] = GW_TRACE_IS_TRACED,
 };
 
 /* A track of the file, and what is open on it. */
@@ -304,6 +305,9 @@ static void add_time(gw_summary_peer *peer, const int64_t open[CATEGORIES], doub
     if (open[REDUCE] == 0 || open[WAIT] > 0) return;
     peer->reduce_s += seconds;
     if (computing > 0) peer->hidden_s += seconds;
+    if (open[PACK] == 0) return;
+    peer->pack_s += seconds;
+    if (open[HOP] > 0) peer->pack_hidden_s += seconds;
 }
 
 static void add_up(file_peer *p, gw_summary_peer *peer) {
@@ -404,6 +408,8 @@ static gw_summary_peer add_all(const gw_summary *summary) {
         for (int s = 0; s < GW_SHARES; s++) all.shares[s] += own * p->shares[s];
         all.reduce_s += p->reduce_s;
         all.hidden_s += p->hidden_s;
+        all.pack_s += p->pack_s;
+        all.pack_hidden_s += p->pack_hidden_s;
         all.shards += p->shards;
     }
     for (int s = 0; s < GW_SHARES && time > 0; s++) all.shares[s] /= time;
@@ -443,5 +449,8 @@ void gw_summary_print(const gw_summary *summary, FILE *out) {
     gw_summary_peer all = add_all(summary);
     if (summary->count > 1) print_line(&all, width, out);
     fprintf(out, "(%.1f s; overlap: the part of reduce in which the peer computed)\n", seconds);
+    if (all.pack_s > 0)
+        fprintf(out, "sums were packed in %.1f %% of reduce, and in %.0f %% of that time others arrived\n",
+                100 * all.pack_s / all.reduce_s, 100 * all.pack_hidden_s / all.pack_s);
     print_remarks(summary, out);
 }

@@ -30,6 +30,8 @@ typedef struct gw_summary_peer {
     double shares[GW_SHARES]; /* of the time of its workers; their sum is 1, or all are 0 */
     double reduce_s;          /* time in reductions since all members had entered */
     double hidden_s;          /* of it, the time in which a worker of this peer computed */
+    double pack_s;            /* of reduce_s, the time in which it packed what a message was to send */
+    double pack_hidden_s;     /* of that, the time in which another message arrived */
     uint64_t shards, lost;    /* shards of which some part was computed; records that are missing */
     int64_t offset_ns;        /* of its clock */
     uint64_t error_ns;        /* bound of the offset's error */

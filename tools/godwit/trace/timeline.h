@@ -44,6 +44,8 @@ bool gw_timeline_write(gw_traced_peer *peers, uint32_t count, gw_perfetto_write 
 #define GW_TRACE_IS_REDUCE  "reduce"
 #define GW_TRACE_IS_APPLY   "apply"
 #define GW_TRACE_IS_DEALT   "dealt"
+#define GW_TRACE_IS_HOP     "hop"
+#define GW_TRACE_IS_PACK    "pack"
 #define GW_TRACE_IS_TRACED  "traced"
 /* Names of its notes. */
 #define GW_TRACE_WORKERS "workers"
