@@ -51,7 +51,7 @@ Test(same_bytes, four_peers_gpt) {
 }
 
 Test(same_bytes, four_peers_over_tcp) {
-    four_equal_one(SYNTHETIC " --transport tcp");
+    four_equal_one(SYNTHETIC " --transport tcp --lanes 3");
 }
 
 Test(same_bytes, four_peers_over_shared_memory) {

@@ -41,6 +41,7 @@ static const option examples[] = {
     {"on-bad", "skip"},
     {"cpu-class", "haswell"},
     {"transport", "tcp"},
+    {"lanes", "2"},
     {"rdma-device", "rxe0"},
     {"gid-index", "0"},
     {"http", "8080"},

@@ -336,7 +336,7 @@ _godwit_table() {
         kinds[-d]='dir'
         ;;
     run)
-        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --deal= --device= --gid-index= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --notify= --webhook= --alarm= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
+        offered+=' --advertise= --cluster= --dir= --join= --join-timeout= --key= --listen= --name= --peers= --cpu-class= --deal= --device= --gid-index= --lanes= --on-bad= --precision= --quorum= --rdma-device= --reduce= --steps= --transport= --verify= --workers= --checkpoint-every= --continue= --forget-losses --fresh --keep= --keep-best= --patience= --replicas= --cpu-watts= --notify= --webhook= --alarm= --energy-factor= --http= --json --metrics= --quiet --tensorboard= --verbose --energy-root= --grace= --hang-timeout= --no-prefetch --probe-interval-ms= --resume-timeout= --save-timeout= --time-scale= --help --usage'
         kinds[--advertise]='any'
         kinds[--cluster]='any'
         kinds[--join]='any'
@@ -345,6 +345,7 @@ _godwit_table() {
         kinds[--name]='any'
         kinds[--peers]='any'
         kinds[--gid-index]='any'
+        kinds[--lanes]='any'
         kinds[--rdma-device]='any'
         kinds[--steps]='any'
         kinds[--workers]='any'

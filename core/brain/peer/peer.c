@@ -143,7 +143,7 @@ static bool sane(const gw_peer_config *c, gw_err *err) {
  * of the job. A flock with two rules for which side may go on after a partition could go on twice, and a peer
  * that skips a bad step at which others stop would go on without them. */
 static char *identity_and_rules(const gw_peer_config *c) {
-    char *text, peers[32] = "", verify[40] = "off";
+    char *text, peers[32] = "", verify[40] = "off", lanes[32] = "";
     char best[sizeof "keep-best=\n" + GW_BEST_BY_BYTES] = "", deal[40] = "";
     bool majority = c->quorum == GW_QUORUM_MAJORITY;
     if (majority) snprintf(peers, sizeof peers, "peers=%" PRIu32 "\n", c->peers);
@@ -152,9 +152,10 @@ static char *identity_and_rules(const gw_peer_config *c) {
     /* Builds that know no such line join peers that have none. */
     if (c->best.on) snprintf(best, sizeof best, "keep-best=%s\n", c->best_by);
     if (c->deal_energy) snprintf(deal, sizeof deal, "deal=energy:%.7g%%\n", (double)c->deal_slack / 10);
-    int length =
-        asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n%s%s", c->identity,
-                 majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop", best, deal);
+    if (c->lanes > 1) snprintf(lanes, sizeof lanes, "lanes=%" PRIu32 "\n", c->lanes);
+    int length = asprintf(&text, "%squorum=%s\n%sverify=%s\non-bad=%s\n%s%s%s", c->identity,
+                          majority ? "majority" : "any", peers, verify, c->skip_bad ? "skip" : "stop", best,
+                          deal, lanes);
     GW_ASSERT_MEMORY(length >= 0);
     return text;
 }

@@ -217,6 +217,7 @@ bool gw_network_open(gw_network *network, gw_server *server, gw_reduction *reduc
     gw_links_set_silence(network->links, silence_ns(network->options));
     gw_fetch_provider provider = gw_server_provider(server);
     gw_data_links_options how = {.kinds = network->options->transports,
+                                 .rails = network->options->lanes,
                                  .rdma = network->options->rdma,
                                  .time_scale_percent = network->options->time_scale_percent,
                                  .silence_ns = silence_ns(network->options),

@@ -576,6 +576,7 @@ static void fill_config(gw_node *node, gw_peer_config *config) {
         .verify = options->verify,
         .deal_energy = options->deal_energy,
         .deal_slack = options->deal_slack,
+        .lanes = options->lanes,
         .best = node->job.best.rule,
         .best_by = node->job.best.by,
         .effects = options->job->commit != NULL,

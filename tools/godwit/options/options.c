@@ -531,6 +531,10 @@ static const option_row options_of_run[] = {
      "How data travel: tcp, shm (within a host), rdma, or auto, the best of these for each pair of peers; "
      "peers that the named transport cannot connect do not exchange data",
      WORK, take_transport, FIELD(transports)},
+    {"lanes", "N", "1", NULL,
+     "The number of streams, with a thread each, that share the bytes of a sum, for networks that are faster "
+     "than one core packs and encrypts; all peers need the same value",
+     WORK, take_u32, FIELD(lanes), BOUNDS(1, GW_FABRIC_RAILS)},
     {"rdma-device", "NAME", NULL, "the best", "The RDMA device to use; godwit devices lists them", WORK,
      take_text, FIELD(rdma.device)},
     {"gid-index", "N", NULL, "the best", "The index of the RDMA device's GID to use", WORK, take_gid_index,

@@ -193,6 +193,22 @@ Test(peer_strangers, who_deals_by_another_rule_is_another) {
     flock_close(&f);
 }
 
+static bool one_has_said_lanes(const flock *f) {
+    return flock_said(f, 1, "lanes=") > 0;
+}
+
+/* Their data links would have other streams. */
+Test(peer_strangers, who_has_other_lanes_is_another) {
+    flock f;
+    flock_open(&f, 2, 2, 50, GW_QUORUM_ANY);
+    f.peers[0].config.lanes = 1;
+    f.peers[1].config.lanes = 4;
+    flock_start_all(&f);
+    cr_assert(flock_run(&f, one_has_said_lanes, MOST_EVENTS));
+    cr_assert_eq(flock_said(&f, 1, "(theirs: not given, here: lanes=4)"), 1, "%s", f.peers[1].said);
+    flock_close(&f);
+}
+
 /* Peer 0 says hello to peer 1 once more, as one whose identity is this. */
 static void say_hello(flock *f, const char *identity) {
     gw_message hello = {.kind = GW_MSG_HELLO, .hello.has_view = true};

@@ -533,7 +533,7 @@ gw_data_links *gw_data_links_open(gw_loop *loop, const gw_local *local, const gw
     gw_cond_init(&links->changed);
     gw_fabric_options options = {
         .kinds = how->kinds,
-        .rails = 1,
+        .rails = how->rails,
         .settle_ns = SETTLE_NS * how->time_scale_percent / 100,
         .silence_ns = how->silence_ns,
         .rdma = scaled(&how->rdma, how->time_scale_percent),
