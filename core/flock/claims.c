@@ -6,26 +6,37 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { VERSION = 2, VERSION_TAILED = 3, ALLOTMENT = 1 /* that a list of version 2 tells */ };
 enum {
-    VERSION = 2,
     CLAIM_BYTES = 16 + 1 + 4 + 2,
     FIXED_BYTES = 1 + 16 + 8 + 8 + 1 + 4 * 4 + 1 + 2 + 1 + 2 + 2,
+    TAIL_HEAD_BYTES = 1 + 2,
     LIMITS = GW_CLAIMS_LIMITS_MEMORY | GW_CLAIMS_LIMITS_PROCESSES | GW_CLAIMS_LIMITS_CORES
 };
 enum { DRAINED = 1, DISK_BAD = 2, PAST_GATE = 4, DOUBTFUL = 8, ALL = 15 };
+
+static uint8_t *copy_tail(const uint8_t *bytes, uint32_t length) {
+    uint8_t *copy = malloc(length);
+    GW_ASSERT_MEMORY(copy != NULL);
+    memcpy(copy, bytes, length);
+    return copy;
+}
 
 gw_claims gw_claims_copy(const gw_claims *claims) {
     gw_claims copy = *claims;
     copy.list = malloc((claims->count + 1) * sizeof *copy.list);
     GW_ASSERT_MEMORY(copy.list != NULL);
     if (claims->count > 0) memcpy(copy.list, claims->list, claims->count * sizeof *copy.list);
+    if (claims->tail != NULL) copy.tail = copy_tail(claims->tail, claims->tail_bytes);
     return copy;
 }
 
 void gw_claims_free(gw_claims *claims) {
     free(claims->list);
+    free(claims->tail);
     claims->list = NULL;
-    claims->count = 0;
+    claims->tail = NULL;
+    claims->count = claims->tail_bytes = 0;
 }
 
 bool gw_claims_has_build(const gw_claims *claims, const char *build) {
@@ -81,7 +92,9 @@ void gw_claims_remove(gw_claims *claims, const gw_job_record_id *job) {
 
 size_t gw_claims_put(const gw_claims *claims, uint8_t *bytes) {
     gw_writer w = gw_writer_on(bytes, GW_CLAIMS_BYTES);
-    gw_put_u8(&w, VERSION);
+    bool tailed = claims->allotment != ALLOTMENT || claims->tail_bytes > 0;
+    GW_ASSERT(claims->allotment > 0 && claims->tail_bytes <= GW_CLAIMS_TAIL);
+    gw_put_u8(&w, tailed ? VERSION_TAILED : VERSION);
     gw_put_peer_id(&w, &claims->member);
     gw_put_u64(&w, claims->boot);
     gw_put_u64(&w, claims->number);
@@ -103,13 +116,18 @@ size_t gw_claims_put(const gw_claims *claims, uint8_t *bytes) {
         gw_put_u32(&w, claims->list[i].slots);
         gw_put_u16(&w, claims->list[i].port);
     }
+    if (tailed) {
+        gw_put_u8(&w, claims->allotment);
+        gw_put_u16(&w, (uint16_t)claims->tail_bytes);
+        gw_put_bytes(&w, claims->tail, claims->tail_bytes);
+    }
     GW_ASSERT(!w.failed);
     return w.length;
 }
 
 static void get_list(gw_reader *r, gw_claims *claims) {
     uint32_t count = gw_get_u16(r);
-    if (r->failed || count > GW_CLAIMS_MOST || gw_reader_left(r) != (size_t)count * CLAIM_BYTES) {
+    if (r->failed || count > GW_CLAIMS_MOST || gw_reader_left(r) < (size_t)count * CLAIM_BYTES) {
         r->failed = true;
         return;
     }
@@ -125,6 +143,21 @@ static void get_list(gw_reader *r, gw_claims *claims) {
         r->failed |= claim->state < GW_CLAIM_CLAIMED || claim->state >= GW_CLAIM_STATES;
         r->failed |= i > 0 && compare(&claims->list[i - 1].job, &claim->job) >= 0;
     }
+}
+
+/* Reads what version 3 has behind the claims. A list that needs it for nothing is not written in that version. */
+static void get_tail(gw_reader *r, gw_claims *claims) {
+    claims->allotment = gw_get_u8(r);
+    uint32_t length = gw_get_u16(r);
+    const uint8_t *bytes = gw_get_view(r, length);
+    bool plain = claims->allotment == ALLOTMENT && length == 0;
+    if (bytes == NULL || length > GW_CLAIMS_TAIL || claims->allotment == 0 || plain) {
+        r->failed = true;
+        return;
+    }
+    if (length == 0) return;
+    claims->tail = copy_tail(bytes, length);
+    claims->tail_bytes = length;
 }
 
 /* Reads the builds; returns how many bytes their texts have. */
@@ -157,14 +190,14 @@ static bool are_texts(const gw_claims *claims) {
 
 bool gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err) {
     gw_reader r = gw_reader_on(bytes, length);
-    *claims = (gw_claims){.count = 0};
+    *claims = (gw_claims){.allotment = ALLOTMENT};
     uint8_t version = gw_get_u8(&r);
-    if (!r.failed && version > VERSION)
-        return gw_fail(err, GW_E_UNSUPPORTED, "a member's claims are of version %u; this build reads %d",
-                       version, VERSION);
     gw_get_peer_id(&r, &claims->member);
     claims->boot = gw_get_u64(&r);
     claims->number = gw_get_u64(&r);
+    if (!r.failed && version > VERSION_TAILED && !gw_peer_id_is_none(&claims->member))
+        return gw_fail(err, GW_E_UNSUPPORTED, "a member's claims are of version %u; this build reads %d",
+                       version, VERSION_TAILED);
     uint8_t conditions = gw_get_u8(&r);
     claims->drained = (conditions & DRAINED) != 0;
     claims->disk_bad = (conditions & DISK_BAD) != 0;
@@ -178,9 +211,11 @@ bool gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *
     size_t build_bytes = get_builds(&r, claims);
     gw_get_string(&r, claims->name, sizeof claims->name);
     get_list(&r, claims);
+    if (version == VERSION_TAILED) get_tail(&r, claims);
     /* No byte hides behind the end of a text. */
-    size_t right = FIXED_BYTES + build_bytes + strlen(claims->name) + (size_t)claims->count * CLAIM_BYTES;
-    if (version == VERSION && length == right && (conditions & ~ALL) == 0 &&
+    size_t right = FIXED_BYTES + build_bytes + strlen(claims->name) + (size_t)claims->count * CLAIM_BYTES +
+                   (version == VERSION_TAILED ? TAIL_HEAD_BYTES : 0) + claims->tail_bytes;
+    if ((version == VERSION || version == VERSION_TAILED) && length == right && (conditions & ~ALL) == 0 &&
         (claims->limits & ~LIMITS) == 0 && gw_reader_done(&r) && are_texts(claims) &&
         !gw_peer_id_is_none(&claims->member))
         return true;

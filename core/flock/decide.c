@@ -207,6 +207,14 @@ typedef struct work {
     kind kinds[KINDS]; /* those that were met last */
 } work;
 
+/* A job that may run elsewhere goes on where live members say that they run it, and nowhere else. Returns whether any
+ * does. */
+static bool stays(const work *w, entry *e) {
+    if (e->running != w->d->decision) return false;
+    e->apart = e->stays = w->d->decision;
+    return true;
+}
+
 /* Whether a command may run where members are away, so that it is not to be started here. */
 static bool is_away(work *w, entry *e) {
     const gw_decide_input *in = w->in;
@@ -218,11 +226,15 @@ static bool is_away(work *w, entry *e) {
     if (!e->was_away) return false;
     if (until_ns < w->back_ns) w->back_ns = until_ns;
     e->view.until_ns = until_ns;
-    if (e->running == w->d->decision) { /* it goes on where it runs on this side, and nowhere else */
-        e->apart = e->stays = w->d->decision;
-        return false;
-    }
+    if (stays(w, e)) return false;
     e->view.reason = GW_WAIT_AWAY;
+    return true;
+}
+
+/* Whether a job may run on a live member that is unreadable, so that it is not to be started here. */
+static bool is_out_of_sight(const work *w, entry *e) {
+    if (!w->in->unreadable || stays(w, e)) return false;
+    e->view.reason = GW_WAIT_NEWER;
     return true;
 }
 
@@ -232,7 +244,7 @@ static bool may_be_placed(work *w, entry *e) {
         e->view.reason = GW_WAIT_HELD;
         return false;
     }
-    return may_follow(e, w->in->records) && !is_away(w, e);
+    return may_follow(e, w->in->records) && !is_away(w, e) && !is_out_of_sight(w, e);
 }
 
 static bool takes_children(const gw_claims *list) {
@@ -277,7 +289,7 @@ static void add_nodes(work *w) {
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
         for (uint32_t k = 0; k < list->count; k++) {
-            bool runs = w->lesser && list->list[k].state == GW_CLAIM_RUNNING;
+            bool runs = (w->lesser || w->in->unreadable) && list->list[k].state == GW_CLAIM_RUNNING;
             bool apart = sets_apart(w, list, &list->list[k]);
             entry *e = runs || apart ? find(w->d, &list->list[k].job) : NULL;
             if (e != NULL && runs) e->running = w->d->decision;

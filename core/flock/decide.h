@@ -9,6 +9,8 @@
  * A command that may run where members are away is not started on the lesser side of the flock before they are away for
  * `takeover_ns` (sides.h): its effects would happen twice. One that runs on this side goes on. Jobs of steps, whose result is
  * the same however often they run, and maps, of which one row of each task counts, are not held back.
+ * While a live member is unreadable (exchange.h), every job may run there: it is placed on no node but those that say
+ * that they run it.
  * While the member is not past its gate (exchange.h), it starts and stops nothing.
  *
  * Before the first child of a job starts anywhere, its record says so (`started`), and that is durable: the caller is
@@ -37,6 +39,7 @@ typedef enum gw_wait_reason {
     GW_WAIT_NO_NODE,  /* no live node may have it: of another class, too small, drained, or struck */
     GW_WAIT_ROOM,     /* nodes that may have it are taken by jobs before it */
     GW_WAIT_AWAY,     /* it may run on members that are away */
+    GW_WAIT_NEWER,    /* it may run on live members that are unreadable */
 } gw_wait_reason;
 
 typedef enum gw_do_kind {
@@ -65,6 +68,7 @@ typedef struct gw_decide_input {
     const gw_job_records *records;
     const gw_claims *const *members; /* live ones whose claims are known, this member's own among them */
     uint32_t member_count;
+    bool unreadable; /* a live member is (exchange.h) */
     const gw_decide_child *children;
     uint32_t child_count;
     bool past_gate;

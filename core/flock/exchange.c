@@ -46,6 +46,7 @@ typedef struct member {
     bool up;
     bool agrees;      /* it knew the same as this one, since the link is up */
     bool past_gate;   /* as it has said */
+    bool unreadable;  /* it tells newer claims than these, which this build does not read */
     uint64_t heard;   /* this member's claims up to this number */
     gw_claims claims; /* boot 0: not known */
 } member;
@@ -560,6 +561,15 @@ static bool is_newer(uint64_t boot, uint64_t number, const gw_claims *than) {
     return boot > than->boot || (boot == than->boot && number > than->number);
 }
 
+/* A member tells newer claims than those that are known here, in a version that this build does not read. */
+static void note_unreadable(gw_exchange *x, member *m) {
+    if (m->unreadable) return;
+    m->unreadable = true;
+    x->news++;
+    gw_peer_id id = m->id;
+    x->sink.unreadable(x->sink.context, &id);
+}
+
 static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
     gw_claims claims;
     gw_err err;
@@ -567,6 +577,8 @@ static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
     const uint8_t *bytes = gw_get_view(r, length);
     if (!gw_claims_get(bytes, length, &claims, &err)) {
         r->failed = err.code != GW_E_UNSUPPORTED;
+        member *of = r->failed ? NULL : find_or_add(x, &claims.member);
+        if (of != NULL && is_newer(claims.boot, claims.number, &of->claims)) note_unreadable(x, of);
         return;
     }
     if (gw_peer_id_equal(&claims.member, from)) {
@@ -584,6 +596,7 @@ static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
     x->claims_digest += digest_of_list(&claims) - digest_of_list(&m->claims);
     gw_claims_free(&m->claims);
     m->claims = claims;
+    m->unreadable = false;
     x->news++;
     gw_peer_id whose = claims.member;
     push_claims(x, &m->claims, from);
@@ -663,7 +676,11 @@ bool gw_exchange_message(gw_exchange *x, const gw_peer_id *from, const void *byt
     gw_reader r = gw_reader_on(bytes, length);
     uint8_t version = gw_get_u8(&r), what = gw_get_u8(&r);
     if (r.failed || length > GW_EXCHANGE_MESSAGE_BYTES || version == 0) return false;
-    if (m == NULL || version > VERSION) return true; /* of a later build; or the link went down meanwhile */
+    if (m == NULL) return true; /* the link went down meanwhile */
+    if (version > VERSION) {
+        if (m->claims.boot == 0) note_unreadable(x, m);
+        return true;
+    }
     switch (what) {
     case ANNOUNCE:
         hear_announced(x, from, &r, now_ns);
@@ -696,7 +713,7 @@ bool gw_exchange_message(gw_exchange *x, const gw_peer_id *from, const void *byt
         hear_heard(x, m, &r);
         break;
     default:
-        return false;
+        return what > HEARD; /* of a later build */
     }
     return gw_reader_done(&r);
 }
@@ -808,6 +825,11 @@ const gw_claims *gw_exchange_claims_at(const gw_exchange *x, uint32_t index) {
 const gw_claims *gw_exchange_claims_of(const gw_exchange *x, const gw_peer_id *id) {
     const gw_claims *claims = list_of(x, id);
     return claims != NULL && claims->boot != 0 ? claims : NULL;
+}
+
+bool gw_exchange_is_unreadable(const gw_exchange *x, const gw_peer_id *id) {
+    const member *m = find(x, id);
+    return m != NULL && m->unreadable;
 }
 
 /* Opening and closing. */

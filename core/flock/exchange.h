@@ -19,11 +19,13 @@
  * (Push and anti-entropy: Demers et al., "Epidemic Algorithms for Replicated Database Maintenance", PODC'87.)
  *
  * Messages (core/base/wire.h) begin with a version u8 and a kind u8. They are not trusted: gw_exchange_message returns
- * false for one that is malformed, and the caller ends the link. What waits for a peer's answer is bounded, and is asked
- * of another one when the answer does not come.
+ * false for one that is malformed. What waits for a peer's answer is bounded, and is asked of another one when the answer
+ * does not come. Messages and records of later versions, and messages of kinds that are not known, are left out: later
+ * builds have their use of them. Where a member's claims are told in a version that this build does not read, or it speaks
+ * nothing else, it is unreadable: nobody here knows what it runs (decide.h).
  *
  * Sans-IO: time and randomness come in as arguments, messages go out through the sink. Thread: one at a time. The
- * sink's functions must not call the exchange. */
+ * sink's functions may ask the exchange, and must not change it. */
 #ifndef GODWIT_CORE_FLOCK_EXCHANGE_H
 #define GODWIT_CORE_FLOCK_EXCHANGE_H
 
@@ -55,6 +57,8 @@ typedef struct gw_exchange_sink {
     void (*record_changed)(void *context, const gw_job_record_id *id);
     /* A member's list of claims has changed. */
     void (*claims_changed)(void *context, const gw_peer_id *member);
+    /* A member has become unreadable. */
+    void (*unreadable)(void *context, const gw_peer_id *member);
     /* Another member holds the record durably, with all that it had here in its state of this number. */
     void (*held)(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state);
 } gw_exchange_sink;
@@ -111,5 +115,7 @@ uint32_t gw_exchange_claims_count(const gw_exchange *exchange);
 const gw_claims *gw_exchange_claims_at(const gw_exchange *exchange, uint32_t index);
 const gw_claims *gw_exchange_claims_of(const gw_exchange *exchange,
                                        const gw_peer_id *member); /* NULL: not known */
+/* Whether a member has told claims in a version that this build does not read, and none since that it does. */
+bool gw_exchange_is_unreadable(const gw_exchange *exchange, const gw_peer_id *member);
 
 #endif

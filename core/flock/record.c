@@ -358,10 +358,10 @@ bool gw_job_record_get(const void *bytes, size_t length, gw_job_record *record, 
     uint8_t version = gw_get_u8(&r), last = 0;
     *record = (gw_job_record){.cancel = false};
     gw_get_bytes(&r, record->id.bytes, sizeof record->id.bytes);
-    if (length > GW_JOB_RECORD_BYTES) return gw_fail(err, GW_E_LIMIT, "the record of a job is too long");
     if (!r.failed && version > VERSION)
         return gw_fail(err, GW_E_UNSUPPORTED, "the record of a job is of version %u; this build reads %d",
                        version, VERSION);
+    if (length > GW_JOB_RECORD_BYTES) return gw_fail(err, GW_E_LIMIT, "the record of a job is too long");
     bool good = !r.failed && version == VERSION;
     while (good && gw_reader_left(&r) > 0) {
         uint8_t tag = gw_get_u8(&r);

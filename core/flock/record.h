@@ -11,7 +11,8 @@
  *   saved    the highest step of which a node has told that it has a checkpoint
  *   ends     of each end (kind, hash) the lowest of (when, member); the two highest ends are kept. Two ends of one job
  *            that differ are shown, and are an alarm where sums are exact
- *   unknown  fields of later versions, as bytes: of each tag the highest
+ *   unknown  fields of later versions, as bytes: of each tag the highest. Builds that know such a field join it so, too;
+ *            and what is told by a field of today stays as it is
  *
  *   over  =  cancel, or an end, or a round that is last or fatal. It is a homomorphism of the join: no merge alone
  *            ends a job, and a stub (a record without its spec) needs no spec to tell it

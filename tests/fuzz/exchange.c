@@ -12,8 +12,10 @@ static gw_peer_id member_id(uint8_t number) {
 
 /* Claims. */
 
+/* The members 1 and 2 are of later builds. */
 static gw_claims example_claims(uint8_t number, uint32_t count) {
     gw_claims claims = {.member = member_id(number),
+                        .allotment = (uint8_t)(1 + number / 2),
                         .boot = 2,
                         .number = 7,
                         .past_gate = true,
@@ -24,6 +26,11 @@ static gw_claims example_claims(uint8_t number, uint32_t count) {
                         .kept = {"0.9", "0.8"},
                         .kept_count = 2};
     memcpy(claims.name, "n\xc3\xa4", 4);
+    if (number > 0) {
+        claims.tail = (uint8_t *)strdup("more");
+        GW_ASSERT_MEMORY(claims.tail != NULL);
+        claims.tail_bytes = 2u + number;
+    }
     for (uint32_t i = 0; i < count; i++)
         gw_claims_set(&claims,
                       &(gw_claim){.job = {{(uint8_t)(9 * i)}},
@@ -48,9 +55,11 @@ static bool take_claims(const uint8_t *bytes, size_t count) {
     gw_claims claims;
     gw_err err;
     if (!gw_claims_get(bytes, count, &claims, &err)) {
-        GW_ASSERT(err.text[0] != '\0' && claims.list == NULL);
+        GW_ASSERT(err.text[0] != '\0' && claims.list == NULL && claims.tail == NULL);
+        GW_ASSERT(err.code == GW_E_INVALID || !gw_peer_id_is_none(&claims.member));
         return false;
     }
+    GW_ASSERT(claims.allotment > 0 && (claims.tail == NULL) == (claims.tail_bytes == 0));
     GW_ASSERT(gw_claims_put(&claims, again) == count && memcmp(again, bytes, count) == 0);
     for (uint32_t i = 0; i < claims.count; i++)
         GW_ASSERT(gw_claims_find(&claims, &claims.list[i].job) == &claims.list[i]);
@@ -108,6 +117,11 @@ static void claims_changed(void *context, const gw_peer_id *member) {
     GW_ASSERT(!gw_peer_id_is_none(member));
 }
 
+static void unreadable(void *context, const gw_peer_id *member) {
+    GW_ASSERT(!gw_peer_id_is_none(member));
+    GW_ASSERT(gw_exchange_is_unreadable(((party *)context)->exchange, member));
+}
+
 static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
     GW_ASSERT(gw_job_records_find(((party *)context)->records, id) != NULL);
     GW_ASSERT(member->bytes[0] >= 1 && member->bytes[0] <= MEMBERS && state > 0);
@@ -134,13 +148,14 @@ static void open_party(party *p, uint8_t number, uint8_t first, uint8_t records,
     *p = (party){.number = number, .post = to, .records = gw_job_records_open(&err)};
     GW_ASSERT_MEMORY(p->records != NULL);
     for (uint8_t i = 0; i < records; i++) add_record(p, first, i);
-    gw_exchange_config config = {.self = member_id(number),
-                                 .records = p->records,
-                                 .known = known,
-                                 .known_count = count,
-                                 .gate_ns = GW_EXCHANGE_GATE_NS,
-                                 .rng_seed = number,
-                                 .sink = {p, send_message, reach, record_changed, claims_changed, held}};
+    gw_exchange_config config = {
+        .self = member_id(number),
+        .records = p->records,
+        .known = known,
+        .known_count = count,
+        .gate_ns = GW_EXCHANGE_GATE_NS,
+        .rng_seed = number,
+        .sink = {p, send_message, reach, record_changed, claims_changed, unreadable, held}};
     p->exchange = gw_exchange_open(&config, 0);
     gw_claims claims = example_claims(number, 2);
     gw_exchange_set_claims(p->exchange, &claims, 0);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum { NOTHING, GATE, UNLIKE, IDLE, GREEDY, EQUAL } broken;
+static enum { NOTHING, GATE, UNLIKE, IDLE, GREEDY, EQUAL, SHORT } broken;
 
 bool __real_gw_exchange_is_past_gate(const gw_exchange *exchange);
 bool __wrap_gw_exchange_is_past_gate(const gw_exchange *exchange);
@@ -18,6 +18,9 @@ bool __wrap_gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *li
 gw_allotment __real_gw_allot(const gw_allot_input *input);
 gw_allotment __wrap_gw_allot(const gw_allot_input *input);
 
+bool __real_gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err);
+bool __wrap_gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err);
+
 bool __wrap_gw_exchange_is_past_gate(const gw_exchange *exchange) {
     return broken == GATE || __real_gw_exchange_is_past_gate(exchange);
 }
@@ -25,6 +28,12 @@ bool __wrap_gw_exchange_is_past_gate(const gw_exchange *exchange) {
 bool __wrap_gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
                                uint64_t now_ns) {
     return broken != EQUAL && broken != GATE && __real_gw_sides_is_lesser(sides, lists, count, now_ns);
+}
+
+bool __wrap_gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err) {
+    bool good = __real_gw_claims_get(bytes, length, claims, err);
+    if (broken == SHORT) claims->tail_bytes /= 2;
+    return good;
 }
 
 gw_allotment __wrap_gw_allot(const gw_allot_input *input) {
@@ -80,4 +89,9 @@ Test(canaries, members_that_heed_no_least) {
 Test(canaries, members_that_take_each_side_for_the_larger_one) {
     broken = EQUAL;
     cr_expect(is_found("apart:", ~(1u << SIM_PART)));
+}
+
+Test(canaries, members_that_pass_on_half_of_what_later_builds_tell) {
+    broken = SHORT;
+    cr_expect(is_found("told:", ~(1u << SIM_MIXED)));
 }

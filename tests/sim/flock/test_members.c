@@ -439,6 +439,44 @@ Test(members, that_are_doubtful_keep_what_they_run_and_take_more_only_where_nobo
     sim_flock_close(w);
 }
 
+/* A member comes back with a build whose messages the others do not read. They keep what they run, and start nothing that may
+ * run there, until it is gone, or has a build that they read. */
+Test(members, start_nothing_while_they_cannot_read_what_another_one_runs) {
+    sim_flock *w = open_members(3, 4);
+    run(w, 1.5);
+    end_machine(w, 2);
+    run(w, 1);
+    gw_job_record_id wide = submit(w, 0, 1, 3, 1, NULL), one = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 1);
+    cr_expect_eq(sim_flock_running(w, &wide), 2);
+    cr_expect_eq(sim_flock_running(w, &one), 1);
+    w->members[2].ahead = true;
+    sim_flock_start(w, 2);
+    run(w, 2);
+    gw_job_record_id command = submit(w, 0, 1, 1, 1, NULL), steps = submit(w, 0, 1, 2, 1, NULL);
+    run(w, 60);
+    cr_expect_eq(sim_flock_running(w, &one), 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_expect(runs(w, i, &wide));
+        cr_expect(!runs(w, i, &command) && !runs(w, i, &steps));
+        cr_expect_eq(gw_decider_view(w->members[i].decider, &command).reason, GW_WAIT_NEWER);
+        cr_expect_eq(w->members[i].unreadable, 1);
+    }
+    end_machine(w, 2);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &command), 1);
+    cr_expect_eq(sim_flock_running(w, &steps), 2);
+    w->members[2].ahead = false;
+    sim_flock_start(w, 2);
+    run(w, 2);
+    gw_job_record_id last = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 2);
+    cr_expect_eq(sim_flock_running(w, &last), 1);
+    cr_expect_eq(w->members[0].unreadable, 1);
+    cr_expect(sim_flock_agree(w));
+    sim_flock_close(w);
+}
+
 /* Its stub is kept, and those who have dropped the specification agree with those who have not. */
 Test(members, drop_what_a_job_was_to_do_a_week_after_it_is_over) {
     sim_flock *w = open_members(3, 4);

@@ -494,6 +494,8 @@ static void decide(void *context) {
                           .sides = m->sides,
                           .takeover_ns = m->options->takeover_ns};
     in.member_count = live_claims(m, lists, live, &live_count);
+    for (uint32_t i = 0; i < live_count; i++)
+        in.unreadable |= gw_exchange_is_unreadable(m->exchange, &live[i]);
     for (uint32_t i = 0; i < child_count; i++) {
         const gw_child *child = gw_children_at(m->children, i);
         children[i] = (gw_decide_child){child->id, child->leaving || m->going_down, child->port};

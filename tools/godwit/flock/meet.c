@@ -251,6 +251,14 @@ static void exchange_claims(void *context, const gw_peer_id *member) {
     gw_member_decide_soon(context);
 }
 
+static void exchange_unreadable(void *context, const gw_peer_id *member) {
+    char name[GW_CLAIMS_NAME_TEXT];
+    gw_log(GW_WARN, "flock",
+           "%s runs a build of Godwit that is too new for this one, which cannot tell what jobs run there, "
+           "and starts none while it is there: upgrade this node too",
+           gw_member_name(context, member, name));
+}
+
 static void exchange_held(void *context, const gw_job_record_id *id, const gw_peer_id *member,
                           uint64_t state) {
     gw_member_submission_held(context, id, member, state);
@@ -377,15 +385,15 @@ static void open_exchange(gw_flock_member *m) {
         gw_sides_known(m->sides, &one->id, now_s > one->seen_s ? (now_s - one->seen_s) * GW_SECOND_NS : 0,
                        gw_now_ns());
     }
-    gw_exchange_config config = {
-        .self = m->identity.id,
-        .records = m->records,
-        .known = known,
-        .known_count = count,
-        .expects_others = m->options->seed_count > 0,
-        .gate_ns = m->options->gate_ns,
-        .rng_seed = m->identity.incarnation.nonce + 1,
-        .sink = {m, exchange_send, exchange_reach, exchange_changed, exchange_claims, exchange_held}};
+    gw_exchange_config config = {.self = m->identity.id,
+                                 .records = m->records,
+                                 .known = known,
+                                 .known_count = count,
+                                 .expects_others = m->options->seed_count > 0,
+                                 .gate_ns = m->options->gate_ns,
+                                 .rng_seed = m->identity.incarnation.nonce + 1,
+                                 .sink = {m, exchange_send, exchange_reach, exchange_changed, exchange_claims,
+                                          exchange_unreadable, exchange_held}};
     m->exchange = gw_exchange_open(&config, gw_now_ns());
     free(known);
 }

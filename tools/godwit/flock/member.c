@@ -105,6 +105,7 @@ static uint32_t gpus(void) {
 static void describe(gw_flock_member *m) {
     const gw_member_options *options = m->options;
     char host[GW_HOST_TEXT] = "";
+    m->claims.allotment = GW_ALLOT_VERSION;
     m->claims.has = options->has;
     uint32_t processors = cores(&m->processors);
     if (m->claims.has.cores == 0) m->claims.has.cores = processors;

@@ -10,7 +10,7 @@
 enum { ID_BYTES = 16 };
 
 static const char *const reasons[] = {"",         "held",    "after", "broken", "unknown",
-                                      "no build", "no node", "room",  "away"};
+                                      "no build", "no node", "room",  "away",   "newer"};
 
 const char *gw_member_wait_word(gw_wait_reason reason) {
     return reasons[reason];
@@ -261,7 +261,8 @@ static json_t *shown_job(const json_t *job) {
                 {"no build", "no node has the build that it began under"},
                 {"no node", "no node may have it"},
                 {"room", "it waits for nodes"},
-                {"away", "it may run on nodes that are away"}};
+                {"away", "it may run on nodes that are away"},
+                {"newer", "it may run on nodes with a build that is too new for this one"}};
     json_t *shown = json_object(), *names = json_array();
     const json_t *node;
     size_t i;

@@ -61,7 +61,8 @@ static const phrase waits[] = {{"held", "it was held"},
                                {"no build", "no node had the build that it began under"},
                                {"no node", "no node could have it"},
                                {"room", "jobs before it had the nodes"},
-                               {"away", "it might have run on nodes that were away"}};
+                               {"away", "it might have run on nodes that were away"},
+                               {"newer", "it might have run on nodes with a build that was too new"}};
 static const phrase causes[] = {{"cancelled", ": the job was cancelled"},
                                 {"over", ": the job is over, as another node has told"},
                                 {"held", ": the job is held"},

@@ -339,6 +339,24 @@ static void compare(sim_judge *j, const sim_member *a, const sim_member *b) {
     j->result->compared++;
 }
 
+/* told */
+
+/* What of its claims stays as it is while a member lives. */
+static bool is_as_told(const gw_claims *known, const gw_claims *told) {
+    return known->allotment == told->allotment && known->tail_bytes == told->tail_bytes &&
+           (told->tail_bytes == 0 || memcmp(known->tail, told->tail, told->tail_bytes) == 0);
+}
+
+static void judge_told(sim_judge *j, const sim_member *m) {
+    for (uint32_t i = 0; i < j->world->count; i++) {
+        const sim_member *other = &j->world->members[i];
+        const gw_claims *known = other->alive ? gw_exchange_claims_of(m->exchange, &other->id) : NULL;
+        if (known != NULL && known->boot == other->claims.boot && !is_as_told(known, &other->claims))
+            sim_judge_fail(j, "told: %u does not know all that %u has told, %u bytes of a later build",
+                           m->number, i, other->claims.tail_bytes);
+    }
+}
+
 /* Among those that a member at rest takes for live. */
 static void judge_often(sim_judge *j, const sim_member *m) {
     char id[5];
@@ -359,6 +377,7 @@ void sim_judge_compare(sim_judge *j) {
     const sim_member *last = NULL;
     for (uint32_t i = 0; i < w->count; i++) {
         const sim_member *m = &w->members[i];
+        if (m->alive) judge_told(j, m);
         if (!is_settled(m)) continue;
         if (last != NULL && know_alike(j, last, m)) compare(j, last, m);
         last = m;
@@ -406,6 +425,7 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
     case GW_WAIT_NOT:
     case GW_WAIT_HELD:
     case GW_WAIT_AWAY:
+    case GW_WAIT_NEWER:
         break;
     }
     return OPEN;

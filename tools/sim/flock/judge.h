@@ -5,6 +5,7 @@
  *   room      children on a node need no more than it has, those that are asked to end among them
  *   kept      what was acknowledged is known to all at the end, while one of its two disks lives
  *   alike     members that know the same records, lives and claims find the same allotment
+ *   told      what a member of a later build tells is known to others with what they do not understand
  *   least     a death among members at rest moves no job below its least for the sake of a job that does not outrank it
  *   often     members at rest run a job no more often than its most
  *   apart     a member on the lesser side starts no command that it knew when it lost one that runs it, while that one is

@@ -1,5 +1,6 @@
 /* One member: its disk, its children, and what its decider has it do. */
 #include "core/base/assert.h"
+#include "core/base/mix.h"
 #include "tools/sim/flock/world.h"
 
 #include <sodium.h>
@@ -42,6 +43,7 @@ static void arrive(void *context, const gw_sim_event *event) {
     sim_member *from = &w->members[event->a], *to = &w->members[event->b];
     const sim_link *link = sim_flock_link(w, from->number, to->number);
     if (!link->up || link->breaks != event->c) return;
+    if (from->ahead) event->bytes[0]++; /* the version */
     uint64_t news = gw_exchange_news(to->exchange);
     GW_ASSERT(gw_exchange_message(to->exchange, &from->id, event->bytes, event->length, sim_flock_now(w)));
     sim_member_follow_exchange(to);
@@ -159,6 +161,12 @@ static void record_changed(void *context, const gw_job_record_id *id) {
 static void claims_changed(void *context, const gw_peer_id *member) {
     (void)member;
     sim_member_decide_soon(context);
+}
+
+static void unreadable(void *context, const gw_peer_id *member) {
+    sim_member *m = context;
+    (void)member;
+    m->unreadable++;
 }
 
 static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
@@ -380,6 +388,7 @@ static void decide(sim_member *m) {
     for (uint32_t i = 0; i < w->count; i++) {
         if (!sim_flock_link(w, m->number, i)->sees) continue;
         live[live_count++] = w->members[i].id;
+        in.unreadable |= gw_exchange_is_unreadable(m->exchange, &w->members[i].id);
         const gw_claims *list = gw_exchange_claims_of(m->exchange, &w->members[i].id);
         if (list != NULL) lists[in.member_count++] = list;
     }
@@ -422,6 +431,18 @@ static void decide_due(void *context, const gw_sim_event *event) {
 
 /* Lives. */
 
+/* Sets what the build of this life tells. The generator does not draw which build that is, as all else would be drawn anew. */
+static void set_build(sim_member *m) {
+    uint64_t drawn = gw_mix64(m->of->config.seed ^ gw_mix64((uint64_t)m->number << 32 | m->lives));
+    bool later = m->of->config.mixed && drawn % 3 == 0;
+    m->claims.allotment = (uint8_t)(GW_ALLOT_VERSION + (later ? drawn / 3 % 3 : 0));
+    m->claims.tail_bytes = later ? (uint32_t)(drawn / 9 % 40) : 0;
+    if (m->claims.tail_bytes == 0) return;
+    m->claims.tail = malloc(m->claims.tail_bytes);
+    GW_ASSERT_MEMORY(m->claims.tail != NULL);
+    memset(m->claims.tail, (int)(drawn >> 32 & 0xff), m->claims.tail_bytes);
+}
+
 void sim_member_open(sim_member *m) {
     sim_flock *w = m->of;
     gw_err err;
@@ -446,12 +467,13 @@ void sim_member_open(sim_member *m) {
                                  .expects_others = true,
                                  .gate_ns = w->config.gate_ns,
                                  .rng_seed = gw_rng_next(&w->rng),
-                                 .sink = {m, send, reach, record_changed, claims_changed, held}};
+                                 .sink = {m, send, reach, record_changed, claims_changed, unreadable, held}};
     m->exchange = gw_exchange_open(&config, now);
     m->decider = gw_decider_open(&m->id);
     m->claims.member = m->id;
     m->claims.boot = m->lives;
     m->claims.number = 1;
+    set_build(m);
     m->claims.past_gate = m->claims.disk_bad = m->claims.doubtful = false;
     m->returns = 0;
     if (m->lives > 1) note_loss(m);
@@ -469,7 +491,7 @@ void sim_member_close(sim_member *m) {
     gw_sides_close(m->sides);
     gw_decider_close(m->decider);
     gw_job_records_close(m->records);
-    gw_claims_free(&m->claims); /* its list alone: what the node has stays */
+    gw_claims_free(&m->claims); /* its list and tail alone: what the node has stays */
     m->exchange = NULL;
     m->decider = NULL;
     m->records = NULL;

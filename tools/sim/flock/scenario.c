@@ -463,7 +463,8 @@ static void open_scenario(scenario *s, const sim_flock_options *options, sim_flo
                                .disk_most_ns = between(s, 1, 200) * SIM_FLOCK_MS,
                                .leave_most_ns = between(s, 1, 20000) * SIM_FLOCK_MS,
                                .gate_ns = chance(s, 0.5) ? GW_EXCHANGE_GATE_NS : 60 * SIM_FLOCK_SECOND,
-                               .takeover_ns = GW_SIDES_TAKEOVER_NS};
+                               .takeover_ns = GW_SIDES_TAKEOVER_NS,
+                               .mixed = may(s, SIM_MIXED)};
     sim_judge_open(&s->judge, &config.events, result);
     config.events.fate = fate;
     s->w = sim_flock_open(&config);

@@ -28,7 +28,7 @@ typedef enum sim_happening {
     SIM_HOLD,     /* a job is held for some time */
     SIM_PRIORITY, /* a job's priority changes */
     SIM_FAIL,     /* children fail, nodes are struck, and jobs are poisonous */
-    SIM_MIXED,    /* nodes are of different builds, classes and sizes */
+    SIM_MIXED,    /* nodes are of different builds, later ones among them, classes and sizes */
     SIM_HAPPENINGS,
 } sim_happening;
 

@@ -66,6 +66,7 @@ typedef struct sim_member {
     gw_peer_id id;
     bool alive;          /* its process runs */
     bool full;           /* its disk takes no writes */
+    bool ahead;          /* its messages are of a version that others do not read */
     uint64_t decided_ns; /* when it has decided last */
     uint64_t lives;      /* processes so far: what was planned for one does not happen to the next */
     uint64_t alive_ns;   /* since when its process runs, or does not */
@@ -89,7 +90,7 @@ typedef struct sim_member {
     uint32_t known_count, known_room;
     sim_pending pending[SIM_FLOCK_PENDING];
     uint32_t pending_count;
-    uint32_t starts, stops, held;
+    uint32_t starts, stops, held, unreadable; /* unreadable: how often it was told of a member that is */
 } sim_member;
 
 /* What the world tells; each may be NULL. None may change the world, but for `fate`, which draws. */
@@ -113,6 +114,7 @@ typedef struct sim_flock_config {
     uint64_t leave_least_ns, leave_most_ns; /* until a child that is asked to end has ended */
     uint64_t gate_ns, takeover_ns;
     uint64_t rest_ns; /* between two decisions of a member, at least */
+    bool mixed;       /* some lives of members are of later builds, which tell more in their claims */
     sim_flock_events events;
 } sim_flock_config;
 
