@@ -70,6 +70,26 @@ class Case(unittest.TestCase):
             return file.read().splitlines()
         return []
 
+    def on_a_small_disk(self, left):
+        """Two members. All but `left` bytes of the second one's disk are taken by a file there, `fill`."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can mount a small disk")
+        disk = folder_for(self)
+        size = (32 << 20) + os.path.getsize(GODWIT)  # a member keeps a copy of its program
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "flock", disk], capture_output=True).returncode != 0:
+            self.skipTest("nothing can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", disk])
+        flock = Members(folder_for(self), 2, GODWIT)
+        self.addCleanup(flock.close)
+        flock[1].directory = os.path.join(disk, "n2")
+        flock.start()
+        with open(os.path.join(disk, "fill"), "wb", buffering=0) as file:
+            with contextlib.suppress(OSError):
+                while file.write(b"x" * (1 << 20)) == 1 << 20:
+                    pass
+            file.truncate(file.tell() - left)
+        return flock, disk
+
 
 class Together(Case):
     """Three members that nobody hurts."""
@@ -485,20 +505,7 @@ class Lives(Case):
         self.assertIn("sealed with a key that this peer does not have", flock[0].last_words())
 
     def test_a_full_disk_is_told_and_nothing_is_acknowledged_there(self):
-        if os.geteuid() != 0:
-            self.skipTest("only root can mount a small disk")
-        disk = folder_for(self)
-        size = (32 << 20) + os.path.getsize(GODWIT)  # a member keeps a copy of its program
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "flock", disk], capture_output=True).returncode != 0:
-            self.skipTest("nothing can be mounted here")
-        self.addCleanup(subprocess.run, ["umount", "--lazy", disk])
-        flock = Members(folder_for(self), 2, GODWIT)
-        self.addCleanup(flock.close)
-        flock[1].directory = os.path.join(disk, "n2")
-        flock.start()
-        with open(os.path.join(disk, "fill"), "wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(b"x" * (1 << 20)) == 1 << 20:
-                pass
+        flock, disk = self.on_a_small_disk(0)
         large = "LARGE=" + "x" * 8192  # more than what is left of the last page
         job = json.loads(flock[0].do("submit", "--json", "--hold", "--env", large, "--", "true"))
         self.assertEqual(job["disks"], 1)

@@ -242,6 +242,14 @@ class Map(Case):
         self.assertEqual(code, 7, errors)
         self.until("the tasks have ended", lambda: not self.children(a, b))
 
+    def test_a_map_goes_on_elsewhere_where_a_disk_is_full_and_says_why(self):
+        flock, _ = self.on_a_small_disk(1 << 20)
+        task = "head -c 200000 /dev/zero | tr '\\0' x; echo {}"
+        code, output, errors = self.map(flock[0], "--name", "large", "-j1", task, ":::", *(str(i) for i in range(40)))
+        self.assertEqual((code, errors, len(output)), (0, "", sum(200001 + len(str(i)) for i in range(40))))
+        self.assertRegex(" ".join(flock[0].do("why", "large").split()),
+                         "on n2: has ended, and is not tried on this node again: exit code 255: .*: No space left on device")
+
     def test_wrong_use_is_told(self):
         a, = self.flock(1)
         self.make("two\nlines")

@@ -12,6 +12,7 @@
 #include "tools/godwit/text/number.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,9 +115,10 @@ gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, cons
     return GW_CHILD_STRUCK; /* denied, refused */
 }
 
-/* The last event "done" of a RUN's journal. */
+/* What a child has told of its end: the last event "done" of a RUN's journal; without one, what the child of a RUN or a MAP
+ * has written of its trouble. */
 typedef struct last_event {
-    char outcome[20], text[200];
+    char outcome[20], text[200], trouble[200];
     gw_hash state;
     double began; /* events before this time are of earlier lives */
 } last_event;
@@ -133,6 +135,27 @@ static bool take_event(void *context, const char *line, size_t length, json_t *e
     last->state = (gw_hash){{0}};
     gw_unhex(state, last->state.bytes, sizeof last->state.bytes);
     return true;
+}
+
+/* Reads the last line that Godwit's own program has written to a folder's `err` since then, without the program's name. */
+static void read_trouble(const char *folder, double since, char *trouble, size_t room) {
+    char path[GW_PATH_BYTES], tail[LINE_BYTES + 1];
+    struct stat status;
+    gw_err err;
+    int fd =
+        gw_durable_path(path, &err, "%s/%s", folder, GW_KEEPER_ERR) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0) return;
+    ssize_t got = 0;
+    if (fstat(fd, &status) == 0 && (double)status.st_mtim.tv_sec + 1 > since)
+        got = pread(fd, tail, LINE_BYTES, status.st_size > LINE_BYTES ? status.st_size - LINE_BYTES : 0);
+    close(fd);
+    tail[got > 0 ? got : 0] = '\0';
+    for (const char *line = tail; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+        const char *colon = strstr(line, ": ");
+        int length = (int)strcspn(line, "\n");
+        if (strncmp(line, "godwit", strlen("godwit")) == 0 && colon != NULL && colon < line + length)
+            snprintf(trouble, room, "%.*s", (int)(line + length - colon - 2), colon + 2);
+    }
 }
 
 /* Whether a child did not do what it was to, and processes of it were killed as they had more memory than was asked for. */
@@ -158,8 +181,8 @@ static void describe(gw_child_end *told, gw_job_kind kind, const gw_keeper_end *
         snprintf(told->text, sizeof told->text, "%d%s of its tasks failed", end->code,
                  end->code == MAP_FAILURES ? " or more" : "");
     else
-        snprintf(told->text, sizeof told->text, "%s%sexit code %d", last->outcome,
-                 last->outcome[0] ? ", " : "", end->code);
+        snprintf(told->text, sizeof told->text, "%s%sexit code %d%s%s", last->outcome,
+                 last->outcome[0] ? ", " : "", end->code, last->trouble[0] ? ": " : "", last->trouble);
 }
 
 static void note_told(gw_children *children, const gw_job_record_id *id) {
@@ -216,6 +239,8 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
         if (kind == GW_JOB_RUN && gw_durable_path(state, &err, "%s/state", folder) &&
             gw_directory_find(state, found, &err))
             gw_journal_read_last(found, LAST_BYTES, take_event, &last, &err);
+        if (kind != GW_JOB_COMMAND && last.outcome[0] == '\0')
+            read_trouble(folder, end.began, last.trouble, sizeof last.trouble);
         told.round = end.round;
         told.verdict = gw_child_judge(kind, &end, last.outcome[0] != '\0' ? last.outcome : NULL,
                                       read_beginning(folder).away);
