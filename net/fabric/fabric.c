@@ -185,12 +185,12 @@ static void on_answered(void *context, gw_lookup *lookup) {
 
 static gw_rail_thread *rail_of(gw_transport *transport, uint32_t rail) {
     gw_fabric *f = fabric_of(transport);
-    GW_ASSERT(rail < f->streams - FIRST_RAIL);
-    return f->rails[FIRST_RAIL + rail];
+    GW_ASSERT(rail < f->streams - GW_PATH_FIRST_RAIL);
+    return f->rails[GW_PATH_FIRST_RAIL + rail];
 }
 
 static uint32_t fabric_rails(const gw_transport *transport) {
-    return ((const gw_fabric *)transport)->streams - FIRST_RAIL;
+    return ((const gw_fabric *)transport)->streams - GW_PATH_FIRST_RAIL;
 }
 
 static void fabric_rail_use(gw_transport *transport, const gw_rail_user *user) {
@@ -327,7 +327,7 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     f->base.ops = &fabric_ops;
     f->events = options->events;
     f->kinds = options->kinds;
-    f->streams = FIRST_RAIL + options->rails;
+    f->streams = GW_PATH_FIRST_RAIL + options->rails;
     f->settle_ns = options->settle_ns != 0 ? options->settle_ns : 1000000000u;
     f->retry_ns = options->retry_ns != 0 ? options->retry_ns : GW_BACKOFF_FIRST_NS;
     pthread_mutex_init(&f->change_lock, NULL);

@@ -12,8 +12,7 @@
 enum {
     STREAM_WORDS = 0,
     STREAM_BULK = 1,
-    FIRST_RAIL = 2,
-    STREAMS = FIRST_RAIL + GW_FABRIC_RAILS,
+    STREAMS = GW_PATH_FIRST_RAIL + GW_FABRIC_RAILS,
 };
 _Static_assert(STREAMS <= (int)GW_PATH_STREAMS, "paths have room for all streams");
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 uint32_t gw_stream_rail(uint32_t stream) {
-    return stream < FIRST_RAIL ? stream : stream - FIRST_RAIL;
+    return stream < GW_PATH_FIRST_RAIL ? stream : stream - GW_PATH_FIRST_RAIL;
 }
 
 uint32_t gw_stream_payload(uint32_t stream) {

@@ -27,7 +27,8 @@
 enum {
     GW_PATH_CARD_BYTES = 512,     /* longest card */
     GW_PATH_MESSAGE_BYTES = 2048, /* longest message between endpoints */
-    GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, 2.. rails */
+    GW_PATH_STREAMS = 10,         /* most streams of a link: 0 small operations, 1 bulk, then rails */
+    GW_PATH_FIRST_RAIL = 2,       /* the first stream that is a rail for sums */
 };
 
 typedef struct gw_path gw_path;

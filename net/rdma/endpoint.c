@@ -15,8 +15,6 @@
  * and for READs of lent memory. */
 enum { FOR_WORDS = 0, FOR_READS = GW_PATH_STREAMS };
 
-enum { FIRST_RAIL = 2 /* the first stream that is a rail for sums */ };
-
 typedef struct gw_rdma_endpoint endpoint;
 
 /* One queue pair of an endpoint, as the connection manager knows it (its owner). */
@@ -451,7 +449,7 @@ static bool make_parts(endpoint *e, gw_err *err) {
 static bool decide_packing(const endpoint *e, uint32_t their_mbits) {
     gw_rdma_endpoints *all = e->endpoints;
     uint32_t link = gw_rdma_memory_device(all->memory)->mbits, streams = host_of(e)->streams;
-    uint32_t rails = streams > FIRST_RAIL ? streams - FIRST_RAIL : 1;
+    uint32_t rails = streams > GW_PATH_FIRST_RAIL ? streams - GW_PATH_FIRST_RAIL : 1;
     if (their_mbits < link) link = their_mbits;
     bool packs = gw_rdma_packs(link, all->packing_mbits, rails);
     if (all->told && all->told_mbits == link) return packs;
