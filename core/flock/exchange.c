@@ -566,8 +566,6 @@ static void note_unreadable(gw_exchange *x, member *m) {
     if (m->unreadable) return;
     m->unreadable = true;
     x->news++;
-    gw_peer_id id = m->id;
-    x->sink.unreadable(x->sink.context, &id);
 }
 
 static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {

@@ -25,7 +25,7 @@
  * nothing else, it is unreadable: nobody here knows what it runs (decide.h).
  *
  * Sans-IO: time and randomness come in as arguments, messages go out through the sink. Thread: one at a time. The
- * sink's functions may ask the exchange, and must not change it. */
+ * sink's functions must not call the exchange. */
 #ifndef GODWIT_CORE_FLOCK_EXCHANGE_H
 #define GODWIT_CORE_FLOCK_EXCHANGE_H
 
@@ -57,8 +57,6 @@ typedef struct gw_exchange_sink {
     void (*record_changed)(void *context, const gw_job_record_id *id);
     /* A member's list of claims has changed. */
     void (*claims_changed)(void *context, const gw_peer_id *member);
-    /* A member has become unreadable. */
-    void (*unreadable)(void *context, const gw_peer_id *member);
     /* Another member holds the record durably, with all that it had here in its state of this number. */
     void (*held)(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state);
 } gw_exchange_sink;

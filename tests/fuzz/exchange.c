@@ -117,11 +117,6 @@ static void claims_changed(void *context, const gw_peer_id *member) {
     GW_ASSERT(!gw_peer_id_is_none(member));
 }
 
-static void unreadable(void *context, const gw_peer_id *member) {
-    GW_ASSERT(!gw_peer_id_is_none(member));
-    GW_ASSERT(gw_exchange_is_unreadable(((party *)context)->exchange, member));
-}
-
 static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
     GW_ASSERT(gw_job_records_find(((party *)context)->records, id) != NULL);
     GW_ASSERT(member->bytes[0] >= 1 && member->bytes[0] <= MEMBERS && state > 0);
@@ -148,14 +143,13 @@ static void open_party(party *p, uint8_t number, uint8_t first, uint8_t records,
     *p = (party){.number = number, .post = to, .records = gw_job_records_open(&err)};
     GW_ASSERT_MEMORY(p->records != NULL);
     for (uint8_t i = 0; i < records; i++) add_record(p, first, i);
-    gw_exchange_config config = {
-        .self = member_id(number),
-        .records = p->records,
-        .known = known,
-        .known_count = count,
-        .gate_ns = GW_EXCHANGE_GATE_NS,
-        .rng_seed = number,
-        .sink = {p, send_message, reach, record_changed, claims_changed, unreadable, held}};
+    gw_exchange_config config = {.self = member_id(number),
+                                 .records = p->records,
+                                 .known = known,
+                                 .known_count = count,
+                                 .gate_ns = GW_EXCHANGE_GATE_NS,
+                                 .rng_seed = number,
+                                 .sink = {p, send_message, reach, record_changed, claims_changed, held}};
     p->exchange = gw_exchange_open(&config, 0);
     gw_claims claims = example_claims(number, 2);
     gw_exchange_set_claims(p->exchange, &claims, 0);

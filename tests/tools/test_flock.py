@@ -2,12 +2,14 @@
 keepers, children and whole nodes are killed."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -235,6 +237,18 @@ class Together(Case):
         job = self.a.submit("--cores", "64", "--", "true")
         self.assertIn("no node that takes jobs has 64 cores\n", self.b.do("info", job))
         self.a.do("cancel", job)
+
+    def test_a_build_that_cannot_meet_this_one_is_told_of_once(self):
+        cluster = hashlib.blake2b(b"godwit cluster\nflock:default", digest_size=32).digest()
+        host, port = self.a.address.rsplit(":", 1)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            for counter in range(3):  # net/secure/packet.h; what is in it is of version 99 of gossip
+                packet = struct.pack("<BB8s16sQQQBB8s", 1, 0, cluster, b"a later build...", 1, 1, counter, 99, 1, cluster)
+                other.sendto(packet + hashlib.blake2b(packet, key=cluster, digest_size=16).digest(), (host, int(port)))
+        self.until("it says so", lambda: "speaks version 99 of Godwit's gossip" in self.a.last_words())
+        self.a.do("submit", "--wait", "--", "true")
+        self.assertRegex(self.a.last_words(), "version 99 .* Run a newer build of Godwit here\n")
+        self.assertEqual(self.a.last_words().count("version 99"), 1)
 
     def test_the_door_refuses_what_is_no_request(self):
         """Each with an answer, but for a line without an end; and the member goes on."""

@@ -28,7 +28,6 @@ struct party {
     post *post;
     gw_job_records *records;
     gw_exchange *exchange;
-    uint32_t unreadable;  /* how often it was told so of a member */
     size_t claims_length; /* of the last list that came */
     uint8_t claims[GW_CLAIMS_BYTES];
 };
@@ -58,14 +57,8 @@ static void record_changed(void *context, const gw_job_record_id *id) {
 }
 
 static void claims_changed(void *context, const gw_peer_id *member) {
-    const party *p = context;
-    cr_expect_not(gw_exchange_is_unreadable(p->exchange, member));
-}
-
-static void unreadable(void *context, const gw_peer_id *member) {
-    party *p = context;
-    p->unreadable++;
-    cr_expect(gw_exchange_is_unreadable(p->exchange, member));
+    (void)context;
+    (void)member;
 }
 
 static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
@@ -79,12 +72,11 @@ static void open_party(party *p, uint32_t number, post *all) {
     gw_err err;
     *p = (party){.number = number, .post = all, .records = gw_job_records_open(&err)};
     cr_assert_not_null(p->records);
-    gw_exchange_config config = {
-        .self = id_of(number),
-        .records = p->records,
-        .gate_ns = GW_EXCHANGE_GATE_NS,
-        .rng_seed = number,
-        .sink = {p, send_letter, reach, record_changed, claims_changed, unreadable, held}};
+    gw_exchange_config config = {.self = id_of(number),
+                                 .records = p->records,
+                                 .gate_ns = GW_EXCHANGE_GATE_NS,
+                                 .rng_seed = number,
+                                 .sink = {p, send_letter, reach, record_changed, claims_changed, held}};
     p->exchange = gw_exchange_open(&config, 0);
 }
 
@@ -164,7 +156,7 @@ Test(exchange, passes_on_unchanged_what_a_later_build_tells) {
         const gw_claims *known = gw_exchange_claims_of(p->exchange, &claims.member);
         cr_assert_not_null(known);
         cr_expect(known->allotment == 2 && known->count == 1 && known->tail_bytes == sizeof tail);
-        cr_expect_eq(p->unreadable, 0);
+        cr_expect_not(gw_exchange_is_unreadable(p->exchange, &claims.member));
     }
     free(claims.list);
     close_post(all);
@@ -179,7 +171,7 @@ static bool hear_unread(party *p, uint32_t from, uint64_t number) {
     return hear(p, from, message, HEAD + length);
 }
 
-Test(exchange, tells_once_of_a_member_whose_claims_it_does_not_read) {
+Test(exchange, knows_of_a_member_whose_claims_it_does_not_read) {
     post *all = open_post();
     party *p = &all->parties[2];
     gw_peer_id first = id_of(0);
@@ -189,12 +181,11 @@ Test(exchange, tells_once_of_a_member_whose_claims_it_does_not_read) {
     tell(all, &claims);
     uint64_t news = gw_exchange_news(p->exchange);
     cr_expect(hear_unread(p, 0, 1)); /* what it says is known */
-    cr_expect_eq(p->unreadable, 0);
+    cr_expect_not(gw_exchange_is_unreadable(p->exchange, &first));
     for (uint64_t number = 2; number < 6; number++)
         for (uint32_t from = 0; from < 2; from++) cr_expect(hear_unread(p, from, number));
-    cr_expect_eq(p->unreadable, 1);
     cr_expect(gw_exchange_is_unreadable(p->exchange, &first));
-    cr_expect_gt(gw_exchange_news(p->exchange), news);
+    cr_expect_eq(gw_exchange_news(p->exchange), news + 1); /* the caller decides anew once */
     deliver(all);
     claims = claims_of(0, 6, 1); /* it has found out that this build does not read the other version */
     tell(all, &claims);
@@ -223,7 +214,6 @@ Test(exchange, leaves_out_messages_of_later_versions_and_kinds) {
     }
     cr_expect_not(hear(p, 2, none, sizeof none));
     cr_expect_not(hear(p, 2, before, sizeof before));
-    cr_expect_eq(p->unreadable, 1);
     cr_expect_not(gw_exchange_is_unreadable(p->exchange, &first));
     cr_expect(gw_exchange_is_unreadable(p->exchange, &third));
     close_post(all);

@@ -475,6 +475,23 @@ static uint32_t live_claims(const gw_flock_member *m, const gw_claims **lists, g
     return count;
 }
 
+/* Whether a live member is unreadable. Tells when the first one is there, and when none is any more. */
+static bool is_any_unreadable(gw_flock_member *m, const gw_peer_id *live, uint32_t count) {
+    char name[GW_CLAIMS_NAME_TEXT];
+    uint32_t at = 0;
+    while (at < count && !gw_exchange_is_unreadable(m->exchange, &live[at])) at++;
+    if (at < count && !m->newer_told)
+        gw_log(
+            GW_WARN, "flock",
+            "%s runs a build of Godwit that is too new for this one, which cannot tell what jobs run there: "
+            "this member starts none while such a member is there. Upgrade this node too",
+            gw_member_name(m, &live[at], name));
+    if (at == count && m->newer_told)
+        gw_log(GW_INFO, "flock", "this member knows again what runs on all others, and starts jobs");
+    m->newer_told = at < count;
+    return at < count;
+}
+
 static void decide(void *context) {
     gw_flock_member *m = context;
     static const gw_claims *lists[MEMBERS];
@@ -494,8 +511,7 @@ static void decide(void *context) {
                           .sides = m->sides,
                           .takeover_ns = m->options->takeover_ns};
     in.member_count = live_claims(m, lists, live, &live_count);
-    for (uint32_t i = 0; i < live_count; i++)
-        in.unreadable |= gw_exchange_is_unreadable(m->exchange, &live[i]);
+    in.unreadable = is_any_unreadable(m, live, live_count);
     for (uint32_t i = 0; i < child_count; i++) {
         const gw_child *child = gw_children_at(m->children, i);
         children[i] = (gw_decide_child){child->id, child->leaving || m->going_down, child->port};

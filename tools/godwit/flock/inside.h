@@ -184,7 +184,8 @@ typedef struct gw_flock_member {
     uint64_t doubtful_until_ns, aged_ns; /* aged_ns: when specifications of old jobs were dropped last */
     gw_timer decide_timer;
     uint64_t decide_next_ns; /* not before */
-    bool deciding, gate_told;
+    bool deciding, gate_told,
+        newer_told; /* newer_told: that a live member is unreadable (core/flock/exchange.h) */
 
     /* lost.c */
     gw_losses losses;

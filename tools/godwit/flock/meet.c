@@ -99,6 +99,15 @@ static void lost(gw_flock_member *m, const gw_peer_id *id, bool left) {
     gw_member_decide_soon(m);
 }
 
+static void tell_unreadable(const gw_gossip_event *event) {
+    char addr[GW_ADDR_TEXT];
+    gw_log(GW_WARN, "flock",
+           "the member at %s speaks version %u of Godwit's gossip, and this build speaks versions %u and %u: "
+           "they cannot meet. Run a newer build of Godwit %s",
+           gw_addr_text(&event->other_addr, addr), event->version, event->oldest, event->newest,
+           event->version < event->oldest ? "there" : "here");
+}
+
 static void gossip_event(void *context, const gw_gossip_event *event) {
     gw_flock_member *m = context;
     const gw_gossip_member *other = event->member;
@@ -129,8 +138,10 @@ static void gossip_event(void *context, const gw_gossip_event *event) {
         m->stopped = true;
         gw_loop_stop(m->loop);
         break;
-    case GW_GOSSIP_SUSPECT:
     case GW_GOSSIP_UNREADABLE:
+        tell_unreadable(event);
+        break;
+    case GW_GOSSIP_SUSPECT:
         break;
     }
 }
@@ -249,14 +260,6 @@ static void exchange_changed(void *context, const gw_job_record_id *id) {
 static void exchange_claims(void *context, const gw_peer_id *member) {
     (void)member;
     gw_member_decide_soon(context);
-}
-
-static void exchange_unreadable(void *context, const gw_peer_id *member) {
-    char name[GW_CLAIMS_NAME_TEXT];
-    gw_log(GW_WARN, "flock",
-           "%s runs a build of Godwit that is too new for this one, which cannot tell what jobs run there, "
-           "and starts none while it is there: upgrade this node too",
-           gw_member_name(context, member, name));
 }
 
 static void exchange_held(void *context, const gw_job_record_id *id, const gw_peer_id *member,
@@ -385,15 +388,15 @@ static void open_exchange(gw_flock_member *m) {
         gw_sides_known(m->sides, &one->id, now_s > one->seen_s ? (now_s - one->seen_s) * GW_SECOND_NS : 0,
                        gw_now_ns());
     }
-    gw_exchange_config config = {.self = m->identity.id,
-                                 .records = m->records,
-                                 .known = known,
-                                 .known_count = count,
-                                 .expects_others = m->options->seed_count > 0,
-                                 .gate_ns = m->options->gate_ns,
-                                 .rng_seed = m->identity.incarnation.nonce + 1,
-                                 .sink = {m, exchange_send, exchange_reach, exchange_changed, exchange_claims,
-                                          exchange_unreadable, exchange_held}};
+    gw_exchange_config config = {
+        .self = m->identity.id,
+        .records = m->records,
+        .known = known,
+        .known_count = count,
+        .expects_others = m->options->seed_count > 0,
+        .gate_ns = m->options->gate_ns,
+        .rng_seed = m->identity.incarnation.nonce + 1,
+        .sink = {m, exchange_send, exchange_reach, exchange_changed, exchange_claims, exchange_held}};
     m->exchange = gw_exchange_open(&config, gw_now_ns());
     free(known);
 }

@@ -194,6 +194,7 @@ static json_t *node_of(const gw_flock_member *m, const gw_peer_id *id, bool live
         gw_json_addr(node, "address", &m->listen);
     else if (gw_member_address(m, id, &addr))
         gw_json_addr(node, "address", &addr);
+    if (gw_exchange_is_unreadable(m->exchange, id)) list = NULL; /* it has told another one since */
     const char *state = !live              ? "gone"
                         : list == NULL     ? "unknown"
                         : list->drained    ? "drained"

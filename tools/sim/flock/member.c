@@ -163,12 +163,6 @@ static void claims_changed(void *context, const gw_peer_id *member) {
     sim_member_decide_soon(context);
 }
 
-static void unreadable(void *context, const gw_peer_id *member) {
-    sim_member *m = context;
-    (void)member;
-    m->unreadable++;
-}
-
 static void held(void *context, const gw_job_record_id *id, const gw_peer_id *member, uint64_t state) {
     sim_member *m = context;
     m->held++;
@@ -467,7 +461,7 @@ void sim_member_open(sim_member *m) {
                                  .expects_others = true,
                                  .gate_ns = w->config.gate_ns,
                                  .rng_seed = gw_rng_next(&w->rng),
-                                 .sink = {m, send, reach, record_changed, claims_changed, unreadable, held}};
+                                 .sink = {m, send, reach, record_changed, claims_changed, held}};
     m->exchange = gw_exchange_open(&config, now);
     m->decider = gw_decider_open(&m->id);
     m->claims.member = m->id;

@@ -90,7 +90,7 @@ typedef struct sim_member {
     uint32_t known_count, known_room;
     sim_pending pending[SIM_FLOCK_PENDING];
     uint32_t pending_count;
-    uint32_t starts, stops, held, unreadable; /* unreadable: how often it was told of a member that is */
+    uint32_t starts, stops, held;
 } sim_member;
 
 /* What the world tells; each may be NULL. None may change the world, but for `fate`, which draws. */

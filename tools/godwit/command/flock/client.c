@@ -207,7 +207,7 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
         length = asprintf(&text, "starts in %d s, if nodes stay away that may run it",
                           (int)gw_flock_number(job, "starts_in_s"));
     else if (strcmp(reason, "newer") == 0)
-        length = asprintf(&text, "may run on a node whose build is too new for this one: upgrade this node");
+        length = asprintf(&text, "a newer build may run it: upgrade this node");
     else if (strcmp(reason, "unknown") == 0)
         length = asprintf(&text, "is of another build of Godwit, or has not come from the other nodes yet");
     else if (strcmp(reason, "no build") == 0)
