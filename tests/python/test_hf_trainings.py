@@ -62,6 +62,16 @@ class Refusals(peers.Case):
         for case, words in (("log", "on_step_end"), ("labels", "have no labels")):
             self.assertIn(words, self.refusal(trainings.TRAINERS, [case]), case)
 
+    def test_a_peer_with_other_data_is_turned_away(self):
+        first = self.peer("p0", trainings.TRAINERS, ["train"], ("--peers", "2", "--workers", "1"))
+        address = first.address()
+        other = self.peer(
+            "p1", trainings.TRAINERS, ["train"], ("--peers", "2", "--workers", "1", "--join", address), GODWIT_TEST_DIFFERS="data"
+        )
+        denied = peers.first_to_end([first, other])  # chance decides which, as none of the two jobs has begun
+        self.assertNotEqual(denied.end(), 0, denied.output)
+        self.assertIn("data:train", denied.output)
+
 
 if __name__ == "__main__":
     tap.main(missing=lambda: peers.lacks("torch", "transformers", "accelerate", "peft", "numpy"), what="programs")

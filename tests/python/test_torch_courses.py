@@ -23,12 +23,17 @@ class SameBytes(peers.Case):
             self.assertEqual(peer.end(), 0, peer.output)
             self.assertEqual(peers.state_of(peer.output), state)
 
-    def test_a_net_with_batch_norm_has_one_state_with_copies_and_on_three_peers_that_die(self):
+    def test_a_net_with_batch_norm_has_one_state_with_copies_in_two_halves_and_on_three_peers_that_die(self):
         arguments = [7]
         state = self.state("one", PICTURES, arguments, ("--workers", "1"))
-        copied = peers.kills(os.path.join(self.folder, "copied marks"), "shard 2 1", "part 3", "once 4")
+        copied = peers.kills(os.path.join(self.folder, "copied marks"), "shard 2 1", "once 4")
         copied["GODWIT_TEST_COPIES"] = "1"  # the model sees copies of the state, as it does on a GPU
         self.assertEqual(self.state("copied", PICTURES, arguments, ("--workers", "2"), **copied), state)
+        stop = peers.kills(os.path.join(self.folder, "stop"), "stop shard 3 2")
+        halves = self.peer("halves", PICTURES, arguments, ("--workers", "2"), **stop)
+        halves.end()
+        self.assertIn("this peer leaves", halves.output)
+        self.assertEqual(self.state("halves", PICTURES, arguments, ("--workers", "1")), state)
         places = peers.kills(os.path.join(self.folder, "peer marks"), "peer shard 3 1", "shard 2 4", "once 4")
         flock = self.flock(PICTURES, arguments, variables=[places] * 3)
         ends = [peer.end() for peer in flock]

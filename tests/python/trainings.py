@@ -21,16 +21,16 @@ def mortal(folder, *places):
 class CurveCase(peers.Case):
     """The plain Trainer and godwit's see the same batches: rates are equal, losses within the noise of floats."""
 
-    def curve(self, kind, case):
-        folder = os.path.join(self.folder, kind)
-        found = re.search(r"^curve (.*)$", self.alone(CURVE, [kind, case, folder]), re.MULTILINE)
-        made = json.loads(found[1])
-        made["saved"] = sorted(n for n in os.listdir(folder) if n.startswith("checkpoint"))
+    def curve(self, kind, said):
+        """What a Trainer has printed and saved."""
+        made = json.loads(re.search(rf"^curve {kind} (.*)$", said, re.MULTILINE)[1])
+        made["saved"] = sorted(n for n in os.listdir(os.path.join(self.folder, kind)) if n.startswith("checkpoint"))
         made["rows"] = [{k: v for k, v in row.items() if not TIMES.search(k)} for row in made["rows"]]
         return made
 
     def agree(self, case, noise):
-        plain, ours = self.curve("plain", case), self.curve("godwit", case)
+        said = self.alone(CURVE, [case, self.folder])
+        plain, ours = self.curve("plain", said), self.curve("godwit", said)
         # The row of the whole training comes behind the last evaluation with transformers, in one job's order with godwit.
         key = lambda row: (row["step"], "train_loss" in row, sorted(row))  # noqa: E731
         plain_rows, our_rows = sorted(plain["rows"], key=key), sorted(ours["rows"], key=key)

@@ -1,11 +1,12 @@
-"""Trains a small Llama by transformers' Trainer, or by godwit's: both print the same things.
+"""Trains a small Llama by godwit's Trainer, and then by transformers' in the process that goes on: both print the same things.
 
-    curve.py plain|godwit CASE
+    curve.py CASE FOLDER
 """
 import json
+import os
 import sys
 
-import godwit  # also for the plain Trainer, for the same weights and kernels
+import godwit  # also for the plain Trainer, for the same kernels
 
 import torch
 import transformers
@@ -84,32 +85,40 @@ def right(prediction):
     return {"right": float((guesses == labels).sum() / (labels != -100).sum())}
 
 
-kind, case = sys.argv[1], sys.argv[2]
-options = dict(
-    output_dir=sys.argv[3], per_device_train_batch_size=4, gradient_accumulation_steps=4, num_train_epochs=2,
-    learning_rate=3e-3, warmup_steps=3, lr_scheduler_type="cosine", weight_decay=0.1, logging_steps=1,
-    eval_strategy="steps", eval_steps=5, save_strategy="no", use_cpu=True, report_to="none",
-)  # fmt: skip
-options.update(CASES[case])
-model = LlamaForCausalLM(
-    LlamaConfig(
-        vocab_size=128, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=32,
-    )
-)  # fmt: skip
+def train(kind):
+    """Trains by one of them, from the same weights on, and prints what became of it."""
+    torch.set_rng_state(first_state)
+    options = dict(
+        output_dir=os.path.join(folder, kind), per_device_train_batch_size=4, gradient_accumulation_steps=4, num_train_epochs=2,
+        learning_rate=3e-3, warmup_steps=3, lr_scheduler_type="cosine", weight_decay=0.1, logging_steps=1,
+        eval_strategy="steps", eval_steps=5, save_strategy="no", use_cpu=True, report_to="none",
+    )  # fmt: skip
+    options.update(CASES[case])
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=128, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=32,
+        )
+    )  # fmt: skip
+    base = transformers.Trainer if kind == "plain" else hf.Trainer
+    if case == "means":
+        base = type("Own", (Means, base), {})
+    watch = Watch()
+    trainer = base(
+        model=model, args=TrainingArguments(**options), train_dataset=rows(0, 101), eval_dataset=rows(101, 140),
+        callbacks=[watch] + {"best": [EarlyStoppingCallback(2, 0.03)], "early": [EarlyStoppingCallback(1)]}.get(case, []),
+        compute_metrics=right if case == "best" else None,
+    )  # fmt: skip
+    result = trainer.train()
+    print(f"curve {kind}", json.dumps({
+        "rows": trainer.state.log_history, "loss": result.training_loss, "steps": result.global_step,
+        "final": trainer.evaluate()["eval_loss"], "seen": watch.seen, "best": trainer.state.best_global_step,
+        "weights": float(sum(p.double().abs().sum() for p in model.parameters())),
+    }))  # fmt: skip
+
+
+case, folder = sys.argv[1:3]
 text = torch.randint(97, 110, (2000,), generator=torch.Generator().manual_seed(5))
-base = transformers.Trainer if kind == "plain" else hf.Trainer
-if case == "means":
-    base = type("Own", (Means, base), {})
-watch = Watch()
-trainer = base(
-    model=model, args=TrainingArguments(**options), train_dataset=rows(0, 101), eval_dataset=rows(101, 140),
-    callbacks=[watch] + {"best": [EarlyStoppingCallback(2, 0.03)], "early": [EarlyStoppingCallback(1)]}.get(case, []),
-    compute_metrics=right if case == "best" else None,
-)  # fmt: skip
-result = trainer.train()
-print("curve", json.dumps({
-    "rows": trainer.state.log_history, "loss": result.training_loss, "steps": result.global_step,
-    "final": trainer.evaluate()["eval_loss"], "seen": watch.seen, "best": trainer.state.best_global_step,
-    "weights": float(sum(p.double().abs().sum() for p in model.parameters())),
-}))  # fmt: skip
+first_state = torch.get_rng_state()
+train("godwit")
+train("plain")

@@ -1,6 +1,6 @@
 """godwit.hf.Trainer with what it refuses, and its table.
 
-    trainers.py table|refusals|notes|orders|saving|stop|log|labels|train
+    trainers.py table|refusals|notes|orders|saving|identity|stop|log|labels|train...
 """
 import dataclasses
 import inspect
@@ -214,13 +214,32 @@ def notes():
     make(dataloader_num_workers=2, ddp_timeout=5)
 
 
-TABLES = {"table": table, "refusals": refusals, "orders": orders, "saving": saving, "notes": notes}
+def identity():
+    """What peers compare: the lines that are others where the data are others, or a rate."""
+
+    def lines(**more):
+        return Run(make(**more), None)._job.program().description.lines
+
+    other = [*rows[:20], {**rows[20], "labels": [20, 22, 22]}, *rows[21:]]
+    plain = lines()
+    for name, more in {"same": {}, "data": {"train": other}, "rates": {"learning_rate": 1e-3}}.items():
+        found = lines(**more)
+        print(f"{name}: {sorted(line for line in {**plain, **found} if plain.get(line) != found.get(line))}")
+
+
+def stop():
+    """A callback asks too late for the end. What refuses it ends this process."""
+    sys.stdout.flush()
+    make(callbacks=[Stops()]).train()
+
+
+TABLES = {
+    "table": table, "refusals": refusals, "orders": orders, "saving": saving, "notes": notes, "identity": identity, "stop": stop,
+}  # fmt: skip
 if what in TABLES:
     for name in sys.argv[1:]:
         print(f"== {name}")
         TABLES[name]()
-elif what == "stop":
-    make(callbacks=[Stops()]).train()
 elif what == "log":
     make(Logs).train()
 elif what == "labels":
