@@ -20,7 +20,7 @@ typedef void fuzz_add(void *context, const void *bytes, size_t count);
 
 typedef struct fuzz_target {
     const char *name;
-    uint32_t runs;       /* runs that test_fuzz.c makes: about a second */
+    uint32_t runs;       /* what takes about a second; test_fuzz.c makes a third of them */
     uint32_t bytes_most; /* the largest input: longer ones find nothing more */
     void (*examples)(fuzz_add *add, void *context);
     /* Adds malformed inputs that once broke the target and are refused now. (Valid ones are examples.)

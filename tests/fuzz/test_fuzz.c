@@ -1,5 +1,5 @@
-/* A fixed series of damaged examples for each target, which every build has to pass. ./build.sh fuzz
- * searches for new ones. A target stops the process when something is wrong, and so fails its test. */
+/* A fixed series of damaged examples for each target, which every build has to pass. ./build.sh fuzz, and ./build.sh test all,
+ * search for new ones. A target stops the process when something is wrong, and so fails its test. */
 #include "core/rng.h"
 #include "kernels/jobs/jobs.h"
 #include "tests/fuzz/target.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { EXAMPLES = 1024, CHANGES = 6 };
+enum { EXAMPLES = 1024, CHANGES = 6, SHARE = 3 };
 
 typedef struct corpus {
     uint32_t count;
@@ -100,7 +100,7 @@ static void endure(const fuzz_target *target) {
     gw_rng rng = gw_rng_seeded(1);
     uint8_t *room = malloc(target->bytes_most + 1);
     cr_assert_not_null(room);
-    for (uint32_t run = 0; run < target->runs; run++) {
+    for (uint32_t run = 0; run < target->runs / SHARE; run++) {
         uint32_t from = (uint32_t)gw_rng_below(&rng, c.count);
         input in = {.bytes = room, .most = target->bytes_most};
         in.count = c.list[from].count < in.most ? c.list[from].count : in.most;
