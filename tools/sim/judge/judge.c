@@ -35,6 +35,7 @@ sim_judges *sim_judges_open(sim_cluster *c) {
 void sim_judges_close(sim_judges *j) {
     for (uint32_t i = 0; i < j->poison.count; i++) gw_set_free(&j->poison.deaths[i].begun);
     free(j->lineage.made);
+    free(j->lineage.index);
     free(j->changes.list);
     free(j->corruption.errors);
     free(j->corruption.suspects);

@@ -34,6 +34,8 @@ typedef struct sim_made {
 typedef struct sim_lineage {
     sim_made *made; /* unused with exact sums */
     uint32_t made_count, made_capacity;
+    /* 2 * made_capacity places, by state: which of `made` is the first with it, from 1; 0: none */
+    uint32_t *index;
 } sim_lineage;
 
 /* Bits that one peer sent arrived changed at another peer. */
