@@ -129,9 +129,13 @@ static ssize_t loss_read(gw_io *io, int fd, void *bytes, size_t count) {
     return gw_io_system()->read(io, fd, bytes, count);
 }
 
+/* A long write does a half, and the one behind it the rest: a crash leaves nothing of a file, its first half, or all of it. */
 static ssize_t loss_write(gw_io *io, int fd, const void *bytes, size_t count) {
+    static int halved = -1; /* the descriptor of which the last write was a half */
     begin_call();
-    ssize_t written = gw_io_system()->write(io, fd, bytes, count > 2000 ? count / 2 + 1000 : count);
+    bool halves = count > 2000 && fd != halved;
+    halved = halves ? fd : -1;
+    ssize_t written = gw_io_system()->write(io, fd, bytes, halves ? count / 2 : count);
     pthread_mutex_unlock(&lock);
     return written;
 }
