@@ -20,6 +20,7 @@ enum { WITH_SPEC = 1, PAST_GATE = 1 };
 
 #define ASK_AGAIN_NS UINT64_C(2000000000)
 #define CLAIMED_NS   UINT64_C(4000000) /* for each list, in a large flock: most are on their way by pushes */
+#define TABLE_NS     UINT64_C(1000000000)
 #define HURRY_NS     UINT64_C(1000000000) /* between two rounds of a member that is not past its gate */
 
 typedef enum message {
@@ -44,11 +45,12 @@ typedef struct acquaintance {
 typedef struct member {
     gw_peer_id id;
     bool up;
-    bool agrees;      /* it knew the same as this one, since the link is up */
-    bool past_gate;   /* as it has said */
-    bool unreadable;  /* it tells newer claims than these, which this build does not read */
-    uint64_t heard;   /* this member's claims up to this number */
-    gw_claims claims; /* boot 0: not known */
+    bool agrees;            /* it knew the same as this one, since the link is up */
+    bool past_gate;         /* as it has said */
+    bool unreadable;        /* it tells newer claims than these, which this build does not read */
+    uint64_t heard;         /* this member's claims up to this number */
+    uint64_t next_table_ns; /* its table is answered with this member's own not before */
+    gw_claims claims;       /* boot 0: not known */
 } member;
 
 /* A record that another member is asked for, or has sent and is to hear of. */
@@ -607,8 +609,10 @@ static const gw_claims *list_of(const gw_exchange *x, const gw_peer_id *id) {
     return m != NULL ? &m->claims : NULL;
 }
 
-/* What lists another member has: this one sends those that are newer here, and its own table where it lacks some. */
-static void hear_claimed(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
+/* What lists another member has: this one sends those that are newer here, and its own table where it lacks some. Two that
+ * do not read each other's lists lack them for ever, so tables are not answered at once again. */
+static void hear_claimed(gw_exchange *x, member *m, gw_reader *r, uint64_t now_ns) {
+    gw_peer_id from = m->id;
     uint32_t count = gw_get_u16(r), found = 0;
     bool lacks = false;
     if (r->failed || count > GW_EXCHANGE_MEMBERS + 1 || gw_reader_left(r) != (size_t)count * CLAIMED_BYTES) {
@@ -627,7 +631,7 @@ static void hear_claimed(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
         found++;
         if (claims->boot != 0 &&
             is_newer(claims->boot, claims->number, &(gw_claims){.boot = boot, .number = number}))
-            send_claims(x, from, claims);
+            send_claims(x, &from, claims);
         if (claims == &x->own)
             told[x->count] = true;
         else
@@ -635,10 +639,12 @@ static void hear_claimed(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
     }
     for (uint32_t i = 0; i <= x->count; i++) {
         const gw_claims *claims = i < x->count ? &x->members[i].claims : &x->own;
-        if (!told[i] && claims->boot != 0) send_claims(x, from, claims);
+        if (!told[i] && claims->boot != 0) send_claims(x, &from, claims);
     }
     free(told);
-    if (lacks) send_claimed(x, from);
+    if (!lacks || now_ns < m->next_table_ns) return;
+    m->next_table_ns = now_ns + TABLE_NS;
+    send_claimed(x, &from);
 }
 
 static void hear_durable(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
@@ -702,7 +708,7 @@ bool gw_exchange_message(gw_exchange *x, const gw_peer_id *from, const void *byt
         hear_claims(x, from, &r);
         break;
     case CLAIMED:
-        hear_claimed(x, from, &r);
+        hear_claimed(x, m, &r, now_ns);
         break;
     case DURABLE:
         hear_durable(x, from, &r);

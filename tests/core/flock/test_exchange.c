@@ -21,6 +21,8 @@ typedef struct letter {
 typedef struct post {
     party *parties;
     letter *first, **end;
+    bool unread; /* nobody reads lists of claims, as all are of versions that others do not know */
+    uint32_t delivered;
 } post;
 
 struct party {
@@ -116,7 +118,9 @@ static void deliver(post *all) {
             to->claims_length = one->length - HEAD;
             memcpy(to->claims, one->bytes + HEAD, to->claims_length);
         }
+        if (all->unread && one->bytes[1] == CLAIMS_KIND) one->bytes[HEAD] = 200;
         cr_assert(hear(to, one->from, one->bytes, one->length));
+        cr_assert_lt(++all->delivered, 1000, "they do not come to an end");
         free(one);
     }
 }
@@ -216,5 +220,19 @@ Test(exchange, leaves_out_messages_of_later_versions_and_kinds) {
     cr_expect_not(hear(p, 2, before, sizeof before));
     cr_expect_not(gw_exchange_is_unreadable(p->exchange, &first));
     cr_expect(gw_exchange_is_unreadable(p->exchange, &third));
+    close_post(all);
+}
+
+Test(exchange, those_that_do_not_read_each_other_come_to_an_end) {
+    post *all = open_post();
+    all->unread = true;
+    for (uint32_t i = 0; i < MEMBERS; i++) {
+        gw_claims claims = claims_of(i, 1, 1);
+        tell(all, &claims);
+    }
+    link_up(all, 0, 1);
+    link_up(all, 1, 2);
+    cr_expect_leq(all->delivered, 40);
+    for (uint32_t i = 0; i < MEMBERS; i++) cr_expect_eq(all->parties[i].unreadable, i == 1 ? 2 : 1);
     close_post(all);
 }

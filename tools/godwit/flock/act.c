@@ -349,7 +349,7 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
     gw_prepared prepared = gw_member_prepare(m, action, directory, &err);
     if (prepared == GW_PREPARING) return; /* it decides again */
     if (prepared == GW_UNPREPARED) {
-        gw_log(GW_WARN, "flock", "%s cannot be started here yet: %s", action->spec->name, err.text);
+        gw_member_warn(m, "%s cannot be started here yet: %s", action->spec->name, err.text);
         rest(m, &action->job, tell_delay(m, &action->job, err.text));
         return;
     }

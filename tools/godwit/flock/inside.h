@@ -1,5 +1,5 @@
 /* A member as a whole, for the files that make it up: member.c opens, runs and closes it, meet.c finds the others, reach.c
- * keeps links to them, act.c decides about jobs and runs them, lost.c counts how often the others lost it, builds.c keeps the
+ * keeps links to them, act.c decides about jobs and runs them, lost.c counts how often the others lost it, warn.c warns, builds.c keeps the
  * programs that children run, serve.c answers commands, maps.c passes on
  * what children of maps tell each other, view.c describes jobs and nodes. stock.c reads and writes
  * what others ask for, on a thread; prepare.c makes ready what a job needs before its child starts, each on a thread of
@@ -26,6 +26,7 @@
 #include "tools/godwit/flock/store.h"
 #include "tools/godwit/flock/transfer.h"
 #include "tools/godwit/node/seeds.h"
+#include "tools/godwit/show/repeats.h"
 #include "tools/godwit/thread/helper.h"
 
 #include <jansson.h>
@@ -149,6 +150,9 @@ typedef struct gw_flock_member {
     cpu_set_t processors;    /* that children may run on */
     bool deals_cores;        /* each child has processors of its own; else there are fewer than was said */
 
+    /* warn.c */
+    gw_repeats repeats;
+
     /* meet.c */
     gw_packets *packets;
     gw_udp *udp;
@@ -230,6 +234,10 @@ typedef struct gw_flock_member {
     bool going_down; /* the children are asked to end, and then this member ends */
     bool stopped;
 } gw_flock_member;
+
+/* warn.c */
+/* Logs a warning of what may recur for weeks: the same text ever more rarely, with how often it was said since. */
+void gw_member_warn(gw_flock_member *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* meet.c */
 bool gw_member_meet_open(gw_flock_member *m, gw_err *err);

@@ -29,7 +29,7 @@ static void write_losses(gw_flock_member *m) {
     if (!path_of(m, path, &err)) return;
     snprintf(temporary, sizeof temporary, "%s.new", path);
     if (!gw_durable_replace(gw_io_system(), temporary, m->directory.path, path, text, length, &err))
-        gw_log(GW_WARN, "flock", "%s", err.text);
+        gw_member_warn(m, "%s", err.text);
 }
 
 static void note_loss(gw_flock_member *m, const char *how) {

@@ -195,7 +195,7 @@ static void link_down(void *context, const gw_peer_id *peer, gw_closed why, gw_f
     gw_log(GW_DEBUG, "flock", "link to %s: %s", gw_member_name(m, peer, name), text);
     gw_exchange_down(m->exchange, peer);
     if (fault != GW_FAULT_NONE && found != NULL && found->state <= GW_GOSSIP_IS_SUSPECT)
-        gw_log(GW_WARN, "flock", "%s: %s", gw_member_name(m, peer, name), text);
+        gw_member_warn(m, "%s: %s", gw_member_name(m, peer, name), text);
     if (found == NULL) return;
     if (why == GW_CLOSED_REFUSED) {
         gw_incarnation life = found->incarnation;
@@ -216,8 +216,7 @@ static void link_message(void *context, const gw_peer_id *peer, const uint8_t *b
     case GW_LINK_EXCHANGE:
         news = gw_exchange_news(m->exchange);
         if (!gw_exchange_message(m->exchange, peer, bytes + 1, count - 1, gw_now_ns()))
-            gw_log(GW_WARN, "flock", "%s sends what makes no sense to this build",
-                   gw_member_name(m, peer, name));
+            gw_member_warn(m, "%s sends what makes no sense to this build", gw_member_name(m, peer, name));
         gw_member_follow_exchange(m);
         if (gw_exchange_news(m->exchange) != news) gw_member_decide_soon(m);
         break;
@@ -320,7 +319,7 @@ void gw_member_write_known(gw_flock_member *m) {
     if (known_path(m, path, &err)) {
         snprintf(temporary, sizeof temporary, "%s.new", path);
         if (!gw_durable_replace(gw_io_system(), temporary, m->directory.path, path, text, length, &err))
-            gw_log(GW_WARN, "flock", "%s", err.text);
+            gw_member_warn(m, "%s", err.text);
     }
     free(text);
     m->known_changed = false;

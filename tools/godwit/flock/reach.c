@@ -60,7 +60,7 @@ static void want(gw_flock_member *m, const gw_peer_id *id) {
     gw_err err;
     if (other == NULL || other->addr_count == 0) return;
     if (!gw_links_want(m->links, id, other->addr, other->addr_count, &err))
-        gw_log(GW_WARN, "flock", "link: %s", err.text);
+        gw_member_warn(m, "link: %s", err.text);
 }
 
 /* The others that live; the caller frees them. */
