@@ -420,9 +420,9 @@ bool gw_job_spec_read(const void *bytes, size_t length, gw_job_spec *spec, gw_er
     spec->memory = m;
     size_t known = 0;
     bool later = false, good = version == VERSION && get_fields(&r, m, spec, &known, &later);
+    later |= spec->kind >= GW_JOB_KINDS;
     if (good && later)
-        gw_fail(err, GW_E_UNSUPPORTED,
-                "the job's specification has fields of a later version of this program");
+        gw_fail(err, GW_E_UNSUPPORTED, "the job's specification is of a later version of this program");
     else if (!good || !is_written_so(spec, bytes, known))
         good = gw_fail(err, GW_E_INVALID, "the job's specification is malformed");
     else if (crypto_sign_verify_detached((const uint8_t *)bytes + length - SIGNATURE_BYTES, bytes,

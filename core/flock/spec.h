@@ -2,8 +2,8 @@
  *
  * Bytes (core/base/wire.h): "GJS" and version u8 | fields, each: tag u8, length u32, bytes | 64 bytes of signature.
  * Tags rise. Fields that are empty or 0 are left out, and there is one encoding of each specification. A field with
- * a tag below 128 that is not known makes the specification one of a later version, which a member keeps and passes
- * on, but does not run; other fields that are not known may be ignored. The signature is Ed25519 (RFC 8032) of all
+ * a tag below 128 that is not known, or a kind of job, makes the specification one of a later version, which a member
+ * keeps and passes on, but does not run; other fields that are not known may be ignored. The signature is Ed25519 (RFC 8032) of all
  * bytes before it, by the key of the submitter. It says who submitted the job, so that each member can decide by
  * itself whether that key may; gw_job_spec_read verifies it.
  *

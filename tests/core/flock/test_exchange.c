@@ -166,6 +166,28 @@ Test(exchange, passes_on_unchanged_what_a_later_build_tells) {
     close_post(all);
 }
 
+Test(exchange, passes_on_unchanged_the_record_of_a_job_to_which_a_later_build_adds) {
+    post *all = open_post();
+    uint8_t spec[] = "a specification of a later build", field[] = "a field of it", bytes[2][200];
+    link_up(all, 0, 1);
+    link_up(all, 1, 2);
+    gw_job_record_id id = gw_job_record_id_of(spec, sizeof spec);
+    gw_job_record record = gw_job_record_of(&id);
+    record.spec = spec;
+    record.spec_bytes = sizeof spec;
+    record.unknown[record.unknown_count++] = (gw_job_record_field){99, sizeof field, field};
+    gw_job_records_join(all->parties[0].records, &record);
+    gw_exchange_put(all->parties[0].exchange, &id, 1);
+    deliver(all);
+    const gw_job_record *there = gw_job_records_find(all->parties[2].records, &id);
+    cr_assert_not_null(there);
+    gw_writer told = gw_writer_on(bytes[0], sizeof bytes[0]), known = gw_writer_on(bytes[1], sizeof bytes[1]);
+    gw_job_record_put(&told, &record, true);
+    gw_job_record_put(&known, there, true);
+    cr_expect(!told.failed && told.length == known.length && memcmp(bytes[0], bytes[1], told.length) == 0);
+    close_post(all);
+}
+
 /* Lists of a version that is not read, of the first member by itself or by way of the second. */
 static bool hear_unread(party *p, uint32_t from, uint64_t number) {
     static uint8_t message[HEAD + GW_CLAIMS_BYTES] = {1, CLAIMS_KIND};

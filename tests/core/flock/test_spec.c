@@ -148,6 +148,26 @@ Test(spec, of_later_versions_are_told_apart) {
     cr_expect_eq(read_with(200, "", 0), GW_E_INVALID);
 }
 
+Test(spec, of_a_kind_of_later_versions_is_told_apart) {
+    static const uint8_t field[] = {6, 8, 0,
+                                    0, 0, GW_JOB_COMMAND}; /* tag, length, and the first byte of the kind */
+    gw_err err = {GW_OK, ""};
+    uint8_t *bytes;
+    uint32_t length;
+    gw_job_spec spec = least(), read;
+    cr_assert(gw_job_spec_write(&spec, secret_key, &bytes, &length, &err));
+    uint8_t *at = memmem(bytes, length, field, sizeof field);
+    cr_assert_not_null(at);
+    at[sizeof field - 1] = GW_JOB_KINDS;
+    crypto_sign_detached(bytes + length - 64, NULL, bytes, length - 64, secret_key);
+    cr_expect_not(gw_job_spec_read(bytes, length, &read, &err));
+    cr_expect_eq(err.code, GW_E_UNSUPPORTED);
+    at[sizeof field - 1] = 0;
+    cr_expect_not(gw_job_spec_read(bytes, length, &read, &err));
+    cr_expect_eq(err.code, GW_E_INVALID);
+    free(bytes);
+}
+
 static void expect_not_allowed(const gw_job_spec *spec, const char *part) {
     gw_err err = {GW_OK, ""};
     uint8_t *bytes;

@@ -47,6 +47,9 @@ void sim_judge_submitted(sim_judge *j, const gw_job_record_id *id, const gw_job_
     sim_judged_job *job = &j->jobs[j->job_count++];
     *job = (sim_judged_job){.id = *id, .spec = *spec};
     for (uint32_t i = 0; i < SIM_FLOCK_MEMBERS; i++) job->over_ns[i] = job->known_ns[i] = SIM_FLOCK_NEVER;
+    for (uint32_t i = 0; i < j->world->count; i++)
+        if (known_to(&j->world->members[i], job) != NULL)
+            job->later = known_to(&j->world->members[i], job)->unknown_count;
 }
 
 void sim_judge_disturbed(sim_judge *j) {
@@ -208,6 +211,9 @@ static void judge_kept(sim_judge *j) {
             if (kept && (record == NULL || (record->spec == NULL && !gw_job_record_is_over(record))))
                 sim_judge_fail(j, "kept: %s was acknowledged, and is not known to %u", short_id(&job->id, id),
                                k);
+            if (kept && record != NULL && record->unknown_count != job->later)
+                sim_judge_fail(j, "kept: of what a later build has added to %s, %u knows %u fields of %u",
+                               short_id(&job->id, id), k, record->unknown_count, job->later);
             if (cancelled && (record == NULL || !record->cancel))
                 sim_judge_fail(j, "kept: the cancellation of %s was acknowledged, and is not known to %u",
                                short_id(&job->id, id), k);

@@ -27,6 +27,7 @@ typedef struct sim_judged_job {
     uint64_t
         known_ns[SIM_FLOCK_MEMBERS]; /* since when each member knows of it; SIM_FLOCK_NEVER: it does not */
     bool kept, kept_cancel;          /* acknowledged */
+    uint32_t later;                  /* fields of later builds that its record has */
     bool on_disk[SIM_FLOCK_MEMBERS]; /* of the submission, when it was acknowledged, and not lost since */
     bool cancel_on_disk[SIM_FLOCK_MEMBERS];
     uint32_t ran_elsewhere; /* before the last death */

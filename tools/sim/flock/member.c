@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEARD_BACK = 2 };
+enum { HEARD_BACK = 2, LATER_TAG = 200 /* of a field that this build does not know */ };
 
 #define LOOK_NS  (30 * SIM_FLOCK_SECOND) /* it decides so often though nothing has happened */
 #define REST_NS  (5 * SIM_FLOCK_SECOND)
@@ -544,6 +544,11 @@ gw_job_record_id sim_flock_submit(sim_flock *w, uint32_t number, gw_job_spec *sp
     gw_job_record record = gw_job_record_of(&id);
     record.spec = bytes;
     record.spec_bytes = length;
+    if (m->claims.tail_bytes > 0) { /* a later build adds to a record, too */
+        gw_job_record_field *added = &record.unknown[record.unknown_count++];
+        *added = (gw_job_record_field){LATER_TAG, 1, calloc(1, 1)};
+        GW_ASSERT_MEMORY(added->bytes != NULL);
+    }
     sim_flock_say(w, "%u: %02x%02x is submitted", number, id.bytes[0], id.bytes[1]);
     sim_flock_put(w, number, &record);
     gw_job_record_free(&record);
