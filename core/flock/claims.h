@@ -84,7 +84,8 @@ void gw_claims_remove(gw_claims *claims, const gw_job_record_id *job);
 /* Writes a list; `bytes` has room for GW_CLAIMS_BYTES. Returns its length. */
 size_t gw_claims_put(const gw_claims *claims, uint8_t *bytes);
 /* Reads a list, which the caller frees after success. Fails with GW_E_INVALID, and with GW_E_UNSUPPORTED where it is of
- * a later version: then it has the member, its boot and the number, and nothing else. */
+ * a later version: then it has the member, its boot and the number, and no claims. With GW_E_INVALID these are zeros if
+ * they could not be read. */
 bool gw_claims_get(const void *bytes, size_t length, gw_claims *claims, gw_err *err);
 
 #endif

@@ -577,7 +577,8 @@ static void hear_claims(gw_exchange *x, const gw_peer_id *from, gw_reader *r) {
     const uint8_t *bytes = gw_get_view(r, length);
     if (!gw_claims_get(bytes, length, &claims, &err)) {
         r->failed = err.code != GW_E_UNSUPPORTED;
-        member *of = r->failed ? NULL : find_or_add(x, &claims.member);
+        bool known = !r->failed || gw_peer_id_equal(&claims.member, from); /* whose list it is */
+        member *of = known ? find_or_add(x, &claims.member) : NULL;
         if (of != NULL && is_newer(claims.boot, claims.number, &of->claims)) note_unreadable(x, of);
         return;
     }

@@ -21,8 +21,8 @@
  * Messages (core/base/wire.h) begin with a version u8 and a kind u8. They are not trusted: gw_exchange_message returns
  * false for one that is malformed. What waits for a peer's answer is bounded, and is asked of another one when the answer
  * does not come. Messages and records of later versions, and messages of kinds that are not known, are left out: later
- * builds have their use of them. Where a member's claims are told in a version that this build does not read, or it speaks
- * nothing else, it is unreadable: nobody here knows what it runs (decide.h).
+ * builds have their use of them. Where a member's claims are told in a way that this build does not read, or it speaks
+ * nothing that is read, it is unreadable: nobody here knows what it runs (decide.h).
  *
  * Sans-IO: time and randomness come in as arguments, messages go out through the sink. Thread: one at a time. The
  * sink's functions must not call the exchange. */
@@ -113,7 +113,7 @@ uint32_t gw_exchange_claims_count(const gw_exchange *exchange);
 const gw_claims *gw_exchange_claims_at(const gw_exchange *exchange, uint32_t index);
 const gw_claims *gw_exchange_claims_of(const gw_exchange *exchange,
                                        const gw_peer_id *member); /* NULL: not known */
-/* Whether a member has told claims in a version that this build does not read, and none since that it does. */
+/* Whether a member has told claims in a way that this build does not read, and none since that it does. */
 bool gw_exchange_is_unreadable(const gw_exchange *exchange, const gw_peer_id *member);
 
 #endif

@@ -99,13 +99,14 @@ static void lost(gw_flock_member *m, const gw_peer_id *id, bool left) {
     gw_member_decide_soon(m);
 }
 
-static void tell_unreadable(const gw_gossip_event *event) {
+static void tell_unreadable(gw_flock_member *m, const gw_gossip_event *event) {
     char addr[GW_ADDR_TEXT];
-    gw_log(GW_WARN, "flock",
-           "the member at %s speaks version %u of Godwit's gossip, and this build speaks versions %u and %u: "
-           "they cannot meet. Run a newer build of Godwit %s",
-           gw_addr_text(&event->other_addr, addr), event->version, event->oldest, event->newest,
-           event->version < event->oldest ? "there" : "here");
+    gw_member_warn(
+        m,
+        "the member at %s speaks version %u of Godwit's gossip, and this build speaks versions %u and %u: "
+        "they cannot meet. Run a newer build of Godwit %s",
+        gw_addr_text(&event->other_addr, addr), event->version, event->oldest, event->newest,
+        event->version < event->oldest ? "there" : "here");
 }
 
 static void gossip_event(void *context, const gw_gossip_event *event) {
@@ -139,7 +140,7 @@ static void gossip_event(void *context, const gw_gossip_event *event) {
         gw_loop_stop(m->loop);
         break;
     case GW_GOSSIP_UNREADABLE:
-        tell_unreadable(event);
+        tell_unreadable(m, event);
         break;
     case GW_GOSSIP_SUSPECT:
         break;
