@@ -152,6 +152,18 @@ class Builds(Case):
         again = flock[0].do("retry", left).split()[1]
         flock[0].wait(again)
         self.assertEqual(flock[0].job(again)["build"], build)
+        # One node of two has it.
+        newer = os.path.join(folder, "newer")
+        shutil.copy(GODWIT, newer)
+        with open(newer, "ab") as file:
+            file.write(b"another build")
+        other = Members(folder_for(self), 1, newer)
+        self.addCleanup(other.close)
+        other[0].start([flock[0]])
+        both = flock[0].submit("--nodes", "2", *STEPS, "--steps", "3")
+        self.until("it says why it waits", lambda: "needs 2 nodes, and 1 here can have it: 1 has another build of Godwit\n" in
+                   flock[0].do("info", both))
+        flock[0].do("cancel", both)
 
 
 if __name__ == "__main__":

@@ -115,6 +115,17 @@ static const char *over_word(const gw_job_record *record) {
     return record->cancel ? "cancelled" : "failed";
 }
 
+/* How many live members do not have a build. */
+static uint32_t count_other_builds(const gw_flock_member *m, const char *build) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        bool self = gw_peer_id_equal(&list->member, &m->identity.id);
+        count += (self || gw_member_is_live(m, &list->member)) && !gw_claims_has_build(list, build);
+    }
+    return count;
+}
+
 static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
     char text[GW_JOB_RECORD_ID_TEXT];
     gw_job_view view = gw_decider_view(m->decider, &record->id);
@@ -153,6 +164,8 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
         gw_json_count(job, "tasks_failed", progress.failed);
     }
     gw_json_count(job, "able", view.able);
+    if (!over && view.reason == GW_WAIT_ROOM && spec != NULL && view.able < spec->least)
+        gw_json_count(job, "other_builds", count_other_builds(m, spec->build));
     gw_json_count(job, "struck", struck);
     json_object_set_new(job, "priority",
                         json_integer(record->knob.n != 0 ? record->knob.priority

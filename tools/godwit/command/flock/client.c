@@ -183,6 +183,16 @@ static const char *needs_of(const json_t *job, char text[NEEDS_TEXT]) {
     return text;
 }
 
+/* Why there are not as many nodes as a job needs. */
+static int write_lack(const json_t *job, char **text) {
+    int others = (int)gw_flock_number(job, "other_builds");
+    char why[80] = "";
+    if (others > 0)
+        snprintf(why, sizeof why, ": %d ha%s another build of Godwit", others, others == 1 ? "s" : "ve");
+    return asprintf(text, "needs %d nodes, and %d here can have it%s", (int)gw_flock_number(job, "least"),
+                    (int)gw_flock_number(job, "able"), why);
+}
+
 char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     const char *reason = gw_flock_text(job, "reason");
     char other[80], needs[NEEDS_TEXT], *text = NULL;
@@ -199,8 +209,7 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     else if (strcmp(reason, "no node") == 0)
         length = asprintf(&text, "no node that takes jobs has %s", needs_of(job, needs));
     else if (strcmp(reason, "room") == 0 && gw_flock_number(job, "least") > gw_flock_number(job, "able"))
-        length = asprintf(&text, "needs %d nodes, and %d here can have it",
-                          (int)gw_flock_number(job, "least"), (int)gw_flock_number(job, "able"));
+        length = write_lack(job, &text);
     else if (strcmp(reason, "room") == 0)
         length = asprintf(&text, "jobs before it have the nodes");
     else if (strcmp(reason, "away") == 0)
