@@ -15,6 +15,7 @@ import tap  # noqa: E402
 from members import Members, below, read, send  # noqa: E402
 
 FILL = "b = bytearray({} << 20); b[::4096] = bytes(len(b[::4096])); print('full', flush=True); import time; time.sleep({})"
+QUICK = [*STEPS, "--shard-ms", "1", "--steps", "3"]
 PROCESSORS = len(os.sched_getaffinity(0))
 
 
@@ -121,7 +122,7 @@ class Builds(Case):
         flock = Members(folder_for(self), 1, program)
         self.addCleanup(flock.close)
         flock.start()
-        job = flock[0].submit("--hold", *STEPS, "--steps", "3")
+        job = flock[0].submit("--hold", *QUICK)
         build = flock[0].job(job)["build"]
         # Another build: the same program in a file with other bytes, put in its place as an upgrade does.
         upgrade = program + ".new"
@@ -138,11 +139,12 @@ class Builds(Case):
         flock[0].wait(job)
         self.assertIn(f"build       {build}\n", flock[0].do("info", job))
         # Nobody has the program any more.
-        left = flock[0].submit("--hold", *STEPS, "--steps", "3")
+        left = flock[0].submit("--hold", *QUICK)
         lost = flock[0].job(left)["build"]
         shutil.copy(GODWIT, upgrade)
         os.replace(upgrade, program)
-        flock[0].kill()
+        flock[0].do("down")
+        flock[0].end()
         os.remove(os.path.join(flock[0].directory, "bin", f"godwit-{lost}"))
         flock[0].start()
         flock.until_ready()
@@ -160,7 +162,7 @@ class Builds(Case):
         other = Members(folder_for(self), 1, newer)
         self.addCleanup(other.close)
         other[0].start([flock[0]])
-        both = flock[0].submit("--nodes", "2", *STEPS, "--steps", "3")
+        both = flock[0].submit("--nodes", "2", *QUICK)
         self.until("it says why it waits", lambda: "needs 2 nodes, and 1 here can have it: 1 has another build of Godwit\n" in
                    flock[0].do("info", both))
         flock[0].do("cancel", both)
