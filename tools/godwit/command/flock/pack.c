@@ -206,7 +206,8 @@ static bool add(gw_pack *pack, const char *path, gw_err *err) {
 
 bool gw_pack_add(gw_pack *pack, const char *path, const char *option, gw_err *err) {
     char relative[GW_JOB_PATH_BYTES + 1];
-    return (normalize(pack, path, relative, err) && add(pack, relative, err)) || gw_fail_in(err, option);
+    return (normalize(pack, path, relative, err) && add(pack, relative, err)) ||
+           gw_fail_in(err, "%s", option);
 }
 
 /* Scripts. */
