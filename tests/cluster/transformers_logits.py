@@ -1,10 +1,10 @@
 """Hugging Face's GPT-2 beside ours.
 
-usage: transformers_logits.py compare FOLDER TOKENS LOGITS
+usage: transformers_logits.py compare FOLDER...
        transformers_logits.py make FOLDER VOCABULARY CONTEXT CHANNELS LAYERS HEADS
 
-compare: FOLDER holds model.safetensors and config.json; TOKENS int32 numbers, LOGITS float32 ones, a row a token.
-Prints the largest difference. make: saves a model of random weights to FOLDER, as transformers saves one.
+compare: FOLDER holds model.safetensors and config.json, `tokens` (int32 numbers) and `logits` (float32 ones, a row a token).
+Prints the largest difference of each. make: saves a model of random weights to FOLDER, as transformers saves one.
 """
 import sys
 
@@ -13,13 +13,14 @@ import torch
 import transformers
 
 
-def compare(folder, tokens, logits):
-    model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
-    tokens = numpy.fromfile(tokens, dtype=numpy.int32).astype(numpy.int64)
-    with torch.no_grad():
-        theirs = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
-    ours = numpy.fromfile(logits, dtype=numpy.float32).reshape(theirs.shape)
-    print(abs(ours - theirs).max())
+def compare(*folders):
+    for folder in folders:
+        model = transformers.GPT2LMHeadModel.from_pretrained(folder).eval()
+        tokens = numpy.fromfile(f"{folder}/tokens", dtype=numpy.int32).astype(numpy.int64)
+        with torch.no_grad():
+            theirs = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
+        ours = numpy.fromfile(f"{folder}/logits", dtype=numpy.float32).reshape(theirs.shape)
+        print(abs(ours - theirs).max())
 
 
 def make(folder, vocabulary, context, channels, layers, heads):
