@@ -280,7 +280,15 @@ static bool is_fit(const gw_claims *list, const gw_job_spec *spec) {
            (spec->compute_class == 0 || spec->compute_class == list->compute_class);
 }
 
+/* Whether some job may run where this member cannot see it, or could until a while ago, so that it matters which of those
+ * that it sees run here. */
+static bool is_in_doubt(const work *w) {
+    bool was_lesser = w->d->lesser_ns > 0 && w->in->now_ns < w->d->lesser_ns + BACK_NS;
+    return w->lesser || was_lesser || w->in->unreadable;
+}
+
 static void add_nodes(work *w) {
+    bool in_doubt = is_in_doubt(w);
     w->all_doubtful = true;
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
@@ -289,7 +297,7 @@ static void add_nodes(work *w) {
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
         for (uint32_t k = 0; k < list->count; k++) {
-            bool runs = (w->lesser || w->in->unreadable) && list->list[k].state == GW_CLAIM_RUNNING;
+            bool runs = in_doubt && list->list[k].state == GW_CLAIM_RUNNING;
             bool apart = sets_apart(w, list, &list->list[k]);
             entry *e = runs || apart ? find(w->d, &list->list[k].job) : NULL;
             if (e != NULL && runs) e->running = w->d->decision;

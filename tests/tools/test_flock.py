@@ -417,6 +417,22 @@ class Lives(Case):
         self.assertIn(f": starts, as {first.name} is gone, where it ran\n", told)
         self.assertIn(f"\nNot there, with what they know of it: {first.name}\n", told)
 
+    def test_a_command_that_another_node_has_begun_meanwhile_goes_on_on_one_of_the_two(self):
+        flock = self.flock(3)
+        job = self.counted(flock)
+        first = self.runs_on(flock, job)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        first.kill()  # its child goes on
+        self.until("it lives again", lambda: len(self.lines(flock.folder, "lives")) == 2)
+        first.start(member for member in flock if member is not first)
+        self.until("one of the two is asked to end", lambda: "is asked to end: it goes on on another node" in
+                   " ".join(first.do("why", job).split()))
+        self.until("it runs once", lambda: [node["state"] for node in first.job(job)["nodes"]] == ["running"])
+        self.let_go(flock)
+        first.wait(job)
+        self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0", "0"], ["end"]))
+        self.assertEqual(first.do("why", job).count("is asked to end"), 1)
+
     def test_a_job_of_steps_goes_on_when_a_node_dies_and_ends_with_the_same_bytes(self):
         job = [*STEPS, "--shards", "12", "--steps", "30", "--seed", "5"]
         alone = subprocess.run([GODWIT, "run", *job, "--shard-ms", "0", "--dir", os.path.join(folder_for(self), "alone"),

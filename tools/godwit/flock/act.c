@@ -146,12 +146,27 @@ static void tell_stop(gw_flock_member *m, const gw_job_record_id *id, const char
     add_event(m, id, event);
 }
 
+/* Whether another live member runs a job. */
+static bool runs_elsewhere(const gw_flock_member *m, const gw_job_record_id *id) {
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = gw_claims_find(list, id);
+        if (claim != NULL && claim->state == GW_CLAIM_RUNNING &&
+            !gw_peer_id_equal(&list->member, &m->identity.id) && gw_member_is_live(m, &list->member))
+            return true;
+    }
+    return false;
+}
+
 /* Why the decision asks a child of this member to end. */
 static const char *stop_cause(const gw_flock_member *m, const gw_job_record_id *id) {
     const gw_job_record *record = gw_job_records_find(m->records, id);
     if (record != NULL && gw_job_record_is_over(record)) return record->cancel ? "cancelled" : "over";
     if (gw_decider_view(m->decider, id).reason == GW_WAIT_HELD) return "held";
-    return m->claims.drained ? "drained" : m->claims.disk_bad ? "disk" : "moved";
+    if (m->claims.drained || m->claims.disk_bad) return m->claims.drained ? "drained" : "disk";
+    const gw_job_spec *spec = gw_decider_spec(m->decider, id);
+    bool one = spec != NULL && spec->kind == GW_JOB_COMMAND;
+    return one && runs_elsewhere(m, id) ? "elsewhere" : "moved";
 }
 
 static void tell_end(gw_flock_member *m, const gw_child_end *end) {
@@ -231,7 +246,8 @@ static void note_failure(gw_flock_member *m, const gw_child_end *end) {
     memset(m->failures, 0, sizeof m->failures);
     m->doubtful_until_ns = now + DOUBTFUL_S * GW_SECOND_NS;
     gw_log(GW_WARN, "flock",
-           "children of %d jobs have failed here soon after their start: while others take jobs, this node "
+           "children of %d jobs have failed here soon after their start, and none was done: while others "
+           "take jobs, this node "
            "takes none for an hour, or until 'godwit drain --undo' names it",
            GW_MEMBER_FAILURES);
 }
@@ -260,6 +276,7 @@ static void child_ended(void *context, const gw_child_end *end) {
     switch (end->verdict) {
     case GW_CHILD_DONE:
     case GW_CHILD_STOPPED:
+        memset(m->failures, 0, sizeof m->failures); /* the node is good for jobs */
         change.ends[change.end_count++] =
             (gw_job_record_end){.kind = end->verdict == GW_CHILD_DONE ? GW_JOB_END_DONE : GW_JOB_END_STOPPED,
                                 .hash = end->hash,
@@ -276,7 +293,7 @@ static void child_ended(void *context, const gw_child_end *end) {
                                   .code = end->code,
                                   .member = m->identity.id,
                                   .boot = m->identity.incarnation.boot};
-        note_failure(m, end);
+        if (end->verdict == GW_CHILD_FAILED) note_failure(m, end);
         break;
     case GW_CHILD_STRUCK:
         gw_claims_set(&m->claims, &(gw_claim){.job = end->id, .state = GW_CLAIM_STRUCK});

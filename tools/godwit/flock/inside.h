@@ -37,7 +37,8 @@ enum {
     GW_MEMBER_HOLDERS = 8,    /* that are counted */
     GW_MEMBER_UNSAVED = 4096, /* records whose last change is not durable yet */
     GW_MEMBER_RESTING = 256,
-    GW_MEMBER_FAILURES = 3, /* children of so many jobs that fail soon make a node doubtful */
+    GW_MEMBER_FAILURES =
+        3, /* children of so many jobs that fail soon, with none that is done, make a node doubtful */
     GW_MEMBER_KNOWN = 1024,
     GW_MEMBER_PIECE_BYTES = 1 << 20, /* of an output, in one answer */
     GW_MEMBER_PASSED = 256,          /* requests that wait for other members */

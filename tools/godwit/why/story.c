@@ -69,6 +69,7 @@ static const phrase causes[] = {{"cancelled", ": the job was cancelled"},
                                 {"drained", ": the node is drained"},
                                 {"disk", ": the node's disk takes no writes"},
                                 {"down", ": the node's member was taken down"},
+                                {"elsewhere", ": it goes on on another node, which runs it too"},
                                 {"moved", ": other jobs come first on this node, or it goes on elsewhere"}};
 static const phrase outcomes[] = {{"done", "is done"},
                                   {"stopped", "was stopped"},
