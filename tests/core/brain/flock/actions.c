@@ -1,4 +1,5 @@
 /* What a brain asks for, done; and what it tells, noted. */
+#include "core/brain/state.h"
 #include "tests/core/brain/flock/inside.h"
 
 #include <criterion/criterion.h>
@@ -29,9 +30,7 @@ static void note_shown(flock *f, uint32_t i, const gw_action *a) {
     p->shown_step = a->step + 1;
     for (uint32_t rank = 0; rank < p->fence.count; rank++) {
         const flock_peer *other = &f->peers[flock_index(f, &p->fence.members[rank].id)];
-        gw_peer_status status = {.step = UINT64_MAX};
-        if (other->brain != NULL && other != p) gw_peer_status_get(other->brain, &status);
-        p->showed_early |= status.step < a->step + 1;
+        if (other->brain != NULL && other != p) p->showed_early |= other->brain->state.step < a->step + 1;
     }
 }
 

@@ -1,4 +1,5 @@
 /* What most tests start with, and ask. */
+#include "core/brain/state.h"
 #include "tests/core/brain/flock/inside.h"
 
 #include <criterion/criterion.h>
@@ -51,8 +52,13 @@ gw_peer_status flock_status(const flock *f, uint32_t i) {
     return status;
 }
 
+const gw_view *flock_view(const flock *f, uint32_t i) {
+    const gw_peer *brain = f->peers[i].brain;
+    return brain != NULL && brain->view.current.epoch > 0 ? &brain->view.current : NULL;
+}
+
 bool flock_in_view_of(const flock *f, uint32_t i, uint32_t count) {
-    const gw_view *view = f->peers[i].brain == NULL ? NULL : flock_status(f, i).view;
+    const gw_view *view = flock_view(f, i);
     return view != NULL && view->count == count;
 }
 

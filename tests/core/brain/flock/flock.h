@@ -235,6 +235,8 @@ bool flock_all_have_a_checkpoint(const flock *f);
 /* Who leads, as the first running peer with a view sees it. */
 uint32_t flock_leader(const flock *f);
 gw_peer_status flock_status(const flock *f, uint32_t i);
+/* The view that it is in; NULL: it does not run, or has none. It costs nothing, where a status is a look at all contacts. */
+const gw_view *flock_view(const flock *f, uint32_t i);
 /* Whether it runs, in a view of so many. */
 bool flock_in_view_of(const flock *f, uint32_t i, uint32_t count);
 /* For a disk with little room: a bit for each chunk of this checkpoint that is there; 0 = its manifest is

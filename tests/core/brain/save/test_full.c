@@ -115,9 +115,7 @@ static void fill_disk(flock *f, uint32_t i) {
 
 static bool all_four_are_in(const flock *f) {
     for (uint32_t i = 0; i < 4; i++)
-        if (f->peers[i].brain == NULL || flock_status(f, i).view == NULL ||
-            flock_status(f, i).view->count != 4)
-            return false;
+        if (flock_view(f, i) == NULL || flock_status(f, i).view->count != 4) return false;
     return true;
 }
 
@@ -234,8 +232,7 @@ Test(peer_full, with_float_sums_a_next_life_keeps_what_it_does_not_know_to_be_be
 
 static bool three_go_on(const flock *f) {
     for (uint32_t i = 2; i < 5; i++)
-        if (f->peers[i].brain == NULL || flock_status(f, i).view == NULL || flock_status(f, i).step < 10)
-            return false;
+        if (flock_view(f, i) == NULL || flock_status(f, i).step < 10) return false;
     return true;
 }
 

@@ -14,7 +14,7 @@ static bool writes_the_end(const flock *f) {
 
 static bool view_of(const flock *f, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
-        const gw_view *view = flock_status(f, i).view;
+        const gw_view *view = flock_view(f, i);
         if (view == NULL || view->count != count) return false;
     }
     return true;

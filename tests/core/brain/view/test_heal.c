@@ -23,11 +23,10 @@ static void part(flock *f, const int *side, bool apart) {
 static uint32_t views(const flock *f) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < f->count; i++) {
-        bool new = f->peers[i].brain != NULL && !f->peers[i].finished &&flock_status(f, i).view != NULL;
+        bool new = !f->peers[i].finished &&flock_view(f, i) != NULL;
         for (uint32_t k = 0; k < i && new; k++) {
-            if (f->peers[k].brain == NULL || f->peers[k].finished || flock_status(f, k).view == NULL)
-                continue;
-            new = !gw_view_name_equal(&flock_status(f, k).view->name, &flock_status(f, i).view->name);
+            if (f->peers[k].finished || flock_view(f, k) == NULL) continue;
+            new = !gw_view_name_equal(&flock_view(f, k)->name, &flock_view(f, i)->name);
         }
         count += new;
     }
@@ -39,7 +38,7 @@ static uint32_t sides; /* for the conditions below */
 static bool each_side_has_a_view(const flock *f) {
     bool computing = true;
     for (uint32_t i = 0; i < f->count; i++) {
-        const gw_view *view = f->peers[i].brain == NULL ? NULL : flock_status(f, i).view;
+        const gw_view *view = flock_view(f, i);
         computing &= view != NULL && view->count < f->count;
     }
     return computing && views(f) == sides;

@@ -28,7 +28,7 @@ static void add_seed(flock *f, uint32_t i, uint32_t seed) {
 }
 
 static bool has_view(const flock *f, uint32_t i) {
-    return f->peers[i].brain != NULL && flock_status(f, i).view != NULL;
+    return flock_view(f, i) != NULL;
 }
 
 static gw_view view_of_some(const flock *f, uint32_t first, uint32_t end, uint32_t strangers, uint8_t salt,
