@@ -41,7 +41,7 @@ class ThreeWays(ThreeMachines):
         self.wait_paths(neighbour, flock, {1: "shm", 3: "rdma", 4: "tcp"})
         self.wait_paths(far, flock, {1: "rdma", 2: "rdma", 4: "tcp"})
         self.wait_paths(alone, flock, {1: "tcp", 2: "tcp", 3: "tcp"})
-        flock.wait_step(flock.step() + 10, PATIENCE_S)
+        flock.wait_step(flock.step() + 4, PATIENCE_S)
         counters = {peer.number: status(peer)["counters"] for peer in flock.peers}
         # Words are the device's where there is one: only who has a queue pair reaches them with none of their owner's
         # code. Who comes by shared memory or TCP is served.
@@ -53,7 +53,7 @@ class ThreeWays(ThreeMachines):
         sent = self.lab.machine(2).counters()["sent_pkts"]
         moment = flock.kill_machine(alone)
         flock.first_step_after(moment, PATIENCE_S, 3)
-        flock.wait_step(flock.step() + 5, PATIENCE_S)
+        flock.wait_step(flock.step() + 2, PATIENCE_S)
         self.assertGreater(self.lab.machine(2).counters()["sent_pkts"], sent)
         finishers = flock.living()
         stop_and_compare(self, flock, MIXED, PATIENCE_S)
