@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from test_flock import GODWIT, PATIENCE, Case, folder_for, tap  # noqa: E402
@@ -238,9 +239,23 @@ class Map(Case):
 
     def test_it_halts_everywhere(self):
         a, b = self.flock(2, ["--cores", "4"])
+        begun = time.monotonic()
         code, _, errors = self.map(a, "--halt", "now,fail=1", "sleep {}; exit 7", ":::", "0.1", *["600"] * 7)
         self.assertEqual(code, 7, errors)
+        self.assertLess(time.monotonic() - begun, 10, "nothing more comes from a job that is over everywhere")
         self.until("the tasks have ended", lambda: not self.children(a, b))
+
+    def test_what_a_cancelled_map_has_left_is_fetched_at_once(self):
+        a, b = self.flock(2, ["--cores", "2"])
+        os.mkdir(self.path("effects"))
+        self.assertEqual(self.map(a, "--detach", "--name", "ended", "touch effects/{}; [ {} -lt 3 ] || sleep 600; echo {}", ":::",
+                                  *map(str, range(1, 20)))[0], 0)
+        self.until("those that take long run everywhere", lambda: len(self.effects()) == 6)
+        self.until("the others are known to have ended", lambda: a.job("ended").get("tasks_done") == 2)
+        a.do("cancel", "ended")
+        text = b.do("results", "-o", self.path("ended"), "ended")
+        self.assertEqual(text, self.path("ended") + ": what 2 of 19 tasks have left\n")
+        self.assertEqual(self.lines(self.path("ended"), "out"), ["1", "2"])
 
     def test_a_map_goes_on_elsewhere_where_a_disk_is_full_and_says_why(self):
         flock, _ = self.on_a_small_disk(1 << 20)

@@ -79,7 +79,7 @@ struct gw_flock_fetch {
     gw_map_store *store;
     gw_map_take *take;
     void *map;
-    uint32_t progress;
+    uint32_t news; /* rows and outputs that were not known */
 };
 
 enum { COMMITTED = 1, TAKEN = 2 };
@@ -143,7 +143,6 @@ static int64_t read_piece(gw_flock_fetch *f, stream *s, const char *job, const c
     free(bytes);
     s->length += count;
     s->offset += count;
-    f->progress += count > 0;
     return (int64_t)count;
 }
 
@@ -234,6 +233,7 @@ static bool take_rows(void *context, const gw_map_origin *name, uint64_t first, 
             GW_ASSERT_MEMORY(o->tasks != NULL);
         }
         o->tasks[o->count++] = rows[i].task;
+        f->news++;
     }
     return true;
 }
@@ -350,7 +350,7 @@ static bool finish_frame(gw_flock_fetch *f, source *s) {
     gw_outputs_sum_end(&s->sum, sum);
     if (memcmp(sum, s->head.sum, sizeof sum) != 0) return false;
     s->in_frame = false;
-    f->progress++;
+    f->news++;
     if (s->wanted && gw_map_table_find(f->table, s->head.task, &row) != GW_MAP_NOTHING &&
         gw_hash_equal(&hash, &row.hash)) {
         f->state[s->head.task] |= TAKEN;
@@ -505,7 +505,7 @@ bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *ta
     f->store = store;
     f->take = take;
     f->map = map;
-    f->progress = 0;
+    f->news = 0;
     *over = false;
     if (!keep_connected(f, err)) return false;
     if (f->alone_ns != 0) return true;
@@ -517,7 +517,7 @@ bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *ta
         if (!read_outputs(f, f->sources[i], err)) return false;
         due += f->sources[i]->due;
     }
-    if (f->progress > 0 || due > 0) f->looks_after_end = 0;
+    if (f->news > 0 || due > 0) f->looks_after_end = 0;
     /* A node that has all rows may be away for a while. */
     bool waits = !asked && gw_now_ns() < f->rowless_ns + PATIENCE_NS;
     if (was_over && due == 0 && !waits) *over = ++f->looks_after_end >= LOOKS_AFTER_END;
