@@ -13,8 +13,11 @@ static uint32_t shards_of(const void *context, uint64_t step) {
 }
 
 uint64_t flock_state_after(uint64_t steps) {
-    uint64_t state = 1;
-    for (uint64_t i = 0; i < steps; i++) state = gw_mix64(state + i);
+    static uint64_t known[1024] = {1}, count = 1; /* asked for at each event */
+    for (; count <= steps && count < sizeof known / sizeof *known; count++)
+        known[count] = gw_mix64(known[count - 1] + count - 1);
+    uint64_t at = steps < count ? steps : count - 1, state = known[at];
+    for (; at < steps; at++) state = gw_mix64(state + at);
     return state;
 }
 
