@@ -80,7 +80,7 @@ Test(same_bytes, mixed_paths_and_a_kill) {
 Test(same_bytes, gpt_killed_and_resumed) {
     lab *l = lab_open();
     lab_peer *peers[3];
-    const char *args = GPT " --updates 200 --checkpoint-every 10";
+    const char *args = GPT " --updates 100 --checkpoint-every 10";
     lab_flock(l, 3, args, peers);
     lab_wait_step(l, peers[0], 5);
     lab_kill(l, peers[1]);
@@ -88,11 +88,11 @@ Test(same_bytes, gpt_killed_and_resumed) {
     lab_wait_event(l, peers[0], "checkpoint");
     for (int i = 0; i < 3; i += 2) lab_signal(peers[i], SIGKILL);
     for (int i = 0; i < 3; i += 2) lab_end(l, peers[i]);
-    lab_peer *first = lab_start(l, "p0", NULL, GPT " --updates 200 --checkpoint-every 10 --workers 3");
+    lab_peer *first = lab_start(l, "p0", NULL, GPT " --updates 100 --checkpoint-every 10 --workers 3");
     lab_peer *second = lab_start(l, "p2", first, args);
     const char *hash = lab_state(l, first, "done");
     cr_expect_str_eq(lab_state(l, second, "done"), hash);
-    cr_expect_str_eq(lab_undisturbed(l, GPT " --updates 200"), hash);
+    cr_expect_str_eq(lab_undisturbed(l, GPT " --updates 100"), hash);
     lab_close(l);
 }
 
