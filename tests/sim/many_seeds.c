@@ -4,6 +4,15 @@
 
 enum { MOST_PEERS = 12 };
 
+void many_seeds_draw(gw_sim_options *options) {
+    const gw_sim_options given = *options;
+    gw_sim_draw(options);
+    if (options->peers <= MOST_PEERS) return;
+    *options = given;
+    options->peers = MOST_PEERS;
+    gw_sim_draw(options);
+}
+
 void many_seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_sim_result *all) {
     *all = (gw_sim_result){0};
     for (uint64_t seed = first; seed <= last; seed++) {
@@ -12,15 +21,7 @@ void many_seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_sim_
         char command[GW_SIM_COMMAND];
         options.majority = majority;
         options.fast = fast;
-        gw_sim_draw(&options);
-        if (options.peers >
-            MOST_PEERS) { /* large flocks take longer than all others together; the swarm runs them */
-            options = gw_sim_unset(seed);
-            options.peers = MOST_PEERS;
-            options.majority = majority;
-            options.fast = fast;
-            gw_sim_draw(&options);
-        }
+        many_seeds_draw(&options);
         gw_sim_run(&options, &result);
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
         gw_sim_result_add(all, &result);

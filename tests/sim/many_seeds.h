@@ -4,8 +4,12 @@
 
 #include "tools/sim/run.h"
 
-/* Runs the seeds `first` to `last`, all of which must pass, and adds up their results in *all. Flocks have 12 peers at most,
- * as larger ones take longer than all others together. */
+/* Draws what is not given. Flocks have 12 peers at most, as larger ones take longer than all others together; the swarm runs
+ * them. */
+void many_seeds_draw(gw_sim_options *options);
+
+/* Runs the seeds `first` to `last`, all of which must pass, and adds up their results in *all. Each is
+ * drawn as many_seeds_draw does. */
 void many_seeds(uint64_t first, uint64_t last, bool majority, bool fast, gw_sim_result *all);
 
 /* Fails the test unless faults of the usual kinds really happened in a hundred seeds: a simulator in which nothing goes wrong

@@ -213,7 +213,7 @@ Test(seeds, bits_flip_in_states_whoever_rules) {
         options.fast = seed % 3 > 1;
         options.verify_permille = 100;
         options.flip_ms = 1500;
-        gw_sim_draw(&options);
+        many_seeds_draw(&options);
         gw_sim_run(&options, &result);
         cr_assert(!result.failed, "seed %" PRIu64 ": %s", seed, result.why);
         flips[seed % 3] += result.faults[GW_SIM_FLIP];
@@ -398,7 +398,7 @@ Test(seeds, bits_that_flip_in_states_harm_no_flock_that_is_in_trouble) {
         options.majority = options.fast = 0;
         options.verify_permille = 1000;
         options.flip_ms = 300;
-        gw_sim_draw(&options);
+        many_seeds_draw(&options);
         gw_sim_run(&options, &result);
         cr_assert(!result.failed, "%s\n  %s", result.why, gw_sim_command(&options, command, sizeof command));
         gw_sim_result_add(&all, &result);
