@@ -510,6 +510,11 @@ static void take(outcome *o, entry *e, const gw_job_record *record) {
                                 .waited = e->view.waited});
 }
 
+/* Whether a job is not to be started here, as it may run on members that this one does not see. */
+static bool is_kept_back(const entry *e) {
+    return e->view.reason == GW_WAIT_AWAY || e->view.reason == GW_WAIT_NEWER;
+}
+
 /* Claims of jobs that this member neither runs nor is given. */
 static void let_go(outcome *o, const bool *given, const work *w) {
     for (uint32_t i = o->claims->count; i-- > 0;) {
@@ -534,7 +539,8 @@ static void follow_children(outcome *o, const bool *given, const work *w) {
         uint32_t job = job_of(w, &child->job);
         bool known = record != NULL &&
                      (e == NULL || e->over || e->readable); /* else it is not to be judged by this build */
-        bool keeps = !o->in->past_gate || !known || (job != NONE && given[job]);
+        bool keeps =
+            !o->in->past_gate || !known || (job != NONE && given[job]) || (e != NULL && is_kept_back(e));
         if (known && gw_job_record_is_over(record)) keeps = !o->in->past_gate;
         if (known && e != NULL && e->view.reason == GW_WAIT_HELD) keeps = false;
         if (!keeps && !child->leaving) o->act(o->context, &(gw_do){.kind = GW_DO_STOP, .job = child->job});
