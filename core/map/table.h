@@ -22,7 +22,8 @@
 enum {
     GW_MAP_TASKS_MOST = 1 << 30, /* of a map: task numbers are below it */
     GW_MAP_PEERS_MOST = 4096,    /* that the rows of one table name */
-    GW_MAP_TOO_LONG = 255,
+    GW_MAP_TOO_LONG = 255,       /* it took too long */
+    GW_MAP_HALTED = 254,         /* the whole map was to end */
 };
 
 typedef enum gw_map_outcome {
@@ -37,7 +38,7 @@ typedef struct gw_map_row {
     gw_map_outcome outcome;
     uint32_t attempt; /* from 1 on; of one peer, each attempt at a task has another number */
     gw_peer_id who;
-    uint8_t exit_code; /* GW_MAP_TOO_LONG beside a signal: it took too long, and was ended for that */
+    uint8_t exit_code; /* beside a signal: GW_MAP_TOO_LONG or GW_MAP_HALTED, why it was ended */
     uint8_t signal;    /* that ended it; 0: none */
     uint64_t wall_us;
     uint32_t rss_kib; /* the largest resident set of its process */
@@ -48,6 +49,11 @@ typedef struct gw_map_row {
 /* Whether the attempt was ended as it took too long. */
 static inline bool gw_map_row_took_too_long(const gw_map_row *row) {
     return row->signal != 0 && row->exit_code == GW_MAP_TOO_LONG;
+}
+
+/* Whether the attempt was ended as the whole map was to end. */
+static inline bool gw_map_row_was_halted(const gw_map_row *row) {
+    return row->signal != 0 && row->exit_code == GW_MAP_HALTED;
 }
 
 /* Less than 0 if `a` is better than `b`, more if it is worse, 0 if they are equal. Both are of one task. */

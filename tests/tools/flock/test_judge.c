@@ -73,6 +73,17 @@ Test(judge, jobs_of_steps_end_by_what_they_have_told) {
     expect(list, sizeof list / sizeof *list);
 }
 
+Test(judge, maps_end_when_their_tasks_have) {
+    const judged list[] = {
+        {"all tasks are done", GW_JOB_MAP, {.started = true}, NULL, GW_CHILD_DONE},
+        {"tasks failed", GW_JOB_MAP, {.started = true, .code = 101}, NULL, GW_CHILD_FATAL},
+        {"asked to end", GW_JOB_MAP, {.started = true, .code = 143, .asked = true}, NULL, GW_CHILD_LEFT},
+        {"a signal from outside", GW_JOB_MAP, {.started = true, .code = 143}, NULL, GW_CHILD_STRUCK},
+        {"a full disk", GW_JOB_MAP, {.started = true, .code = 255}, NULL, GW_CHILD_STRUCK},
+    };
+    expect(list, sizeof list / sizeof *list);
+}
+
 Test(judge, options_may_name_what_is_in_a_directory_that_is_elsewhere) {
     const gw_keeper_end end = {.started = true, .code = 2};
     cr_expect_eq(gw_child_judge(GW_JOB_RUN, &end, NULL, true), GW_CHILD_STRUCK);

@@ -190,6 +190,41 @@ Test(keeper, a_command_that_is_asked_ends_and_one_that_does_not_is_killed) {
     cr_expect(end.asked && end.signal == SIGKILL);
 }
 
+Test(keeper, a_command_gets_all_the_time_it_takes_or_is_to_hurry) {
+    const char *const words[] = {
+        "sh", "-c",
+        "trap 'echo asked; : > asked' TERM; trap 'echo hurries; exit 5' HUP; : > up; "
+        "while :; do sleep 0.02; done",
+        NULL};
+    gw_keeper_task task = task_of(words);
+    task.grace_s = 0;
+    hold_lock();
+    write_task(&task);
+    pid_t pid = start();
+    await_file("up");
+    kill(pid, SIGINT);
+    await_file("asked");
+    unlink(scratch_path("asked"));
+    poll(NULL, 0, 50);
+    cr_expect_eq(waitpid(pid, NULL, WNOHANG), 0, "it has no time that might be over");
+    kill(pid, SIGTERM);
+    cr_assert_eq(end_of(pid), 0);
+    gw_keeper_end end = read_end();
+    cr_expect(end.asked && end.signal == SIGKILL);
+    unlink(scratch_path("up"));
+    task.grace_s = 60;
+    write_task(&task);
+    pid = start();
+    await_file("up");
+    kill(pid, SIGTERM);
+    await_file("asked");
+    kill(pid, SIGHUP);
+    cr_assert_eq(end_of(pid), 0);
+    end = read_end();
+    cr_expect(end.asked && end.code == 5 && end.signal == 0);
+    expect_file("out", "asked\nasked\nhurries\n");
+}
+
 /* They are in sessions of their own, and their parents have ended. */
 Test(keeper, what_a_command_leaves_behind_is_killed) {
     hold_lock();

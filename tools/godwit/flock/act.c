@@ -169,12 +169,32 @@ static const char *stop_cause(const gw_flock_member *m, const gw_job_record_id *
     return one && runs_elsewhere(m, id) ? "elsewhere" : "moved";
 }
 
+static gw_child_stop stop_of(const gw_flock_member *m, const gw_job_record_id *id) {
+    const gw_job_record *record = gw_job_records_find(m->records, id);
+    if (record != NULL && gw_job_record_is_over(record)) return GW_CHILD_STOP_NOW;
+    return gw_decider_view(m->decider, id).reason == GW_WAIT_HELD ? GW_CHILD_STOP_LATER : GW_CHILD_STOP_SOON;
+}
+
+/* Has children that take their time end now where their jobs are over meanwhile. */
+static void hurry_children(gw_flock_member *m) {
+    for (uint32_t i = 0; i < gw_children_count(m->children); i++) {
+        const gw_child *child = gw_children_at(m->children, i);
+        if (child->leaving && stop_of(m, &child->id) == GW_CHILD_STOP_NOW)
+            gw_children_stop(m->children, &child->id, GW_CHILD_STOP_NOW);
+    }
+}
+
 static void tell_end(gw_flock_member *m, const gw_child_end *end) {
     static const char *const outcomes[] = {
         [GW_CHILD_DONE] = "done",   [GW_CHILD_STOPPED] = "stopped", [GW_CHILD_FAILED] = "failed",
         [GW_CHILD_FATAL] = "fatal", [GW_CHILD_STRUCK] = "struck",   [GW_CHILD_LEFT] = "left"};
     json_t *event = event_of("end");
-    gw_json_text(event, "outcome", outcomes[end->verdict]);
+    const gw_job_record *record = gw_job_records_find(m->records, &end->id);
+    /* All children of a map end with it, and alike. */
+    bool with_map = end->kind == GW_JOB_MAP &&
+                    (end->verdict == GW_CHILD_FATAL ||
+                     (end->verdict == GW_CHILD_LEFT && record != NULL && gw_job_record_is_over(record)));
+    gw_json_text(event, "outcome", with_map ? "ended" : outcomes[end->verdict]);
     gw_json_count(event, "round", end->round);
     gw_json_count(event, "code", end->code & ~(uint32_t)GW_JOB_ROUND_OUT_OF_MEMORY);
     gw_json_text(event, "text", end->text);
@@ -391,6 +411,8 @@ static void start_child(gw_flock_member *m, const gw_do *action) {
 
 static void carry_out(gw_flock_member *m, const gw_do *action) {
     char name[NAME_TEXT];
+    const char *cause;
+    const gw_child *child = gw_children_find(m->children, &action->job);
     gw_job_record change = gw_job_record_of(&action->job);
     switch (action->kind) {
     case GW_DO_MARK:
@@ -402,8 +424,10 @@ static void carry_out(gw_flock_member *m, const gw_do *action) {
         break;
     case GW_DO_STOP:
         gw_log(GW_INFO, "flock", "%s is asked to end here", name_of(m, &action->job, name));
-        tell_stop(m, &action->job, stop_cause(m, &action->job));
-        gw_children_stop(m->children, &action->job);
+        cause = stop_cause(m, &action->job);
+        if (child == NULL || child->kind != GW_JOB_MAP || strcmp(cause, "over") != 0)
+            tell_stop(m, &action->job, cause); /* a map is over when all its children are about to end */
+        gw_children_stop(m->children, &action->job, stop_of(m, &action->job));
         break;
     }
 }
@@ -542,6 +566,7 @@ static void decide(void *context) {
     m->decide_next_ns = decided_ns + REST_FACTOR * (decided_ns - in.now_ns);
     gw_member_lost_look(m);
     for (uint32_t i = 0; i < due.count; i++) carry_out(m, &due.list[i]);
+    hurry_children(m);
     const gw_claims *told = gw_exchange_claims_of(m->exchange, &m->identity.id);
     if (told == NULL || told->number < m->claims.number) {
         gw_exchange_set_claims(m->exchange, &m->claims, gw_now_ns());

@@ -29,6 +29,7 @@ enum {
     LAST_BYTES = 64 << 10,
     USAGE_CODE = 2,
     MAP_TROUBLE = 255,
+    SIGNALLED = 128,    /* plus the signal that has ended it */
     MAP_FAILURES = 101, /* that many tasks failed, or more */
     NO_PROGRAM = 127
 };
@@ -41,7 +42,6 @@ enum { LINE_BYTES = 4096, VARIABLES = 2 * GW_JOB_SPEC_WORDS };
 typedef struct child {
     struct gw_children *of;
     gw_child shown;
-    gw_job_kind kind;
     int fd; /* of the keeper's process; -1: its number is not known yet */
     pid_t pid;
     gw_watch watch;
@@ -104,7 +104,7 @@ gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, cons
         GW_JOB_MAP) { /* its exit code is the number of tasks that failed, unless it could not go on */
         if (end->code == 0) return GW_CHILD_DONE;
         if (end->asked) return GW_CHILD_LEFT;
-        return end->code == MAP_TROUBLE ? GW_CHILD_STRUCK : GW_CHILD_FATAL;
+        return end->code > SIGNALLED ? GW_CHILD_STRUCK : GW_CHILD_FATAL;
     }
     if (end->code == USAGE_CODE) return away ? GW_CHILD_STRUCK : GW_CHILD_FATAL;
     if (outcome == NULL) return end->code == 0 ? GW_CHILD_LEFT : GW_CHILD_STRUCK;
@@ -177,6 +177,8 @@ static void describe(gw_child_end *told, gw_job_kind kind, const gw_keeper_end *
     else if (end->signal != 0)
         snprintf(told->text, sizeof told->text, "ended by signal %d (%s)", end->signal,
                  strsignal(end->signal));
+    else if (kind == GW_JOB_MAP && end->asked && end->code > SIGNALLED && end->code < MAP_TROUBLE)
+        snprintf(told->text, sizeof told->text, "as it was asked to");
     else if (kind == GW_JOB_MAP && end->code > 0 && end->code <= MAP_FAILURES)
         snprintf(told->text, sizeof told->text, "%d%s of its tasks failed", end->code,
                  end->code == MAP_FAILURES ? " or more" : "");
@@ -232,7 +234,7 @@ static void tell(gw_children *children, const gw_job_record_id *id, gw_job_kind 
     char folder[GW_PATH_BYTES], state[GW_PATH_BYTES], found[GW_PATH_BYTES];
     gw_err err;
     gw_keeper_end end;
-    gw_child_end told = {.id = *id, .round = round, .when = gw_wall_s()};
+    gw_child_end told = {.id = *id, .kind = kind, .round = round, .when = gw_wall_s()};
     if (!gw_children_folder(children, id, folder, &err)) return;
     if (gw_keeper_read_end(folder, &end, &err)) {
         last_event last = {.began = end.began};
@@ -292,7 +294,7 @@ static void forget(child *c) {
 static void finished(child *c) {
     gw_children *children = c->of;
     gw_job_record_id id = c->shown.id;
-    gw_job_kind kind = c->kind;
+    gw_job_kind kind = c->shown.kind;
     uint32_t round = c->shown.round;
     if (c->pid > 0) waitpid(c->pid, NULL, WNOHANG); /* it is no child of this process where it was adopted */
     forget(c);
@@ -302,6 +304,15 @@ static void finished(child *c) {
 static void process_ended(void *context, uint32_t events) {
     (void)events;
     finished(context);
+}
+
+/* Tells a keeper how its command is to end. */
+static void tell_stop(const child *c) {
+    int number = c->shown.kind != GW_JOB_MAP            ? SIGTERM
+                 : c->shown.stop == GW_CHILD_STOP_LATER ? SIGINT
+                 : c->shown.stop == GW_CHILD_STOP_NOW   ? SIGHUP
+                                                        : SIGTERM;
+    syscall(SYS_pidfd_send_signal, c->fd, number, NULL, 0);
 }
 
 static void follow(void *context);
@@ -339,28 +350,30 @@ static void follow(void *context) {
         look_again(c);
         return;
     }
-    if (c->shown.leaving) syscall(SYS_pidfd_send_signal, c->fd, SIGTERM, NULL, 0);
+    if (c->shown.leaving) tell_stop(c);
 }
 
-static child *add(gw_children *children, const gw_child *shown, gw_job_kind kind, pid_t pid) {
+static child *add(gw_children *children, const gw_child *shown, pid_t pid) {
     child *c = calloc(1, sizeof *c);
     GW_ASSERT_MEMORY(c != NULL);
-    *c = (child){.of = children, .shown = *shown, .kind = kind, .fd = -1, .pid = pid};
+    *c = (child){.of = children, .shown = *shown, .fd = -1, .pid = pid};
     children->list[children->count++] = c;
     return c;
 }
 
-void gw_children_stop(gw_children *children, const gw_job_record_id *id) {
+void gw_children_stop(gw_children *children, const gw_job_record_id *id, gw_child_stop how) {
     for (uint32_t i = 0; i < children->count; i++) {
         child *c = children->list[i];
-        if (!gw_job_record_id_equal(&c->shown.id, id) || c->shown.leaving) continue;
+        if (!gw_job_record_id_equal(&c->shown.id, id) || (c->shown.leaving && c->shown.stop >= how)) continue;
         c->shown.leaving = true;
-        if (c->fd >= 0) syscall(SYS_pidfd_send_signal, c->fd, SIGTERM, NULL, 0);
+        c->shown.stop = how;
+        if (c->fd >= 0) tell_stop(c);
     }
 }
 
 void gw_children_stop_all(gw_children *children) {
-    for (uint32_t i = 0; i < children->count; i++) gw_children_stop(children, &children->list[i]->shown.id);
+    for (uint32_t i = 0; i < children->count; i++)
+        gw_children_stop(children, &children->list[i]->shown.id, GW_CHILD_STOP_SOON);
 }
 
 /* Processors. */
@@ -527,9 +540,10 @@ bool gw_children_start(gw_children *children, const gw_job_record_id *id, const 
     if (!make_folder(children->folder, text, folder, err) ||
         !run(children, folder, text, spec, round, place, &pid, &in_group, err))
         return false;
-    gw_child shown = {.id = *id, .round = round, .port = place->port, .began = gw_wall_s()};
+    gw_child shown = {
+        .id = *id, .kind = spec->kind, .round = round, .port = place->port, .began = gw_wall_s()};
     if (place->cores != NULL) shown.cores = *place->cores;
-    child *c = add(children, &shown, spec->kind, pid);
+    child *c = add(children, &shown, pid);
     c->in_group = in_group;
     follow(c);
     return true;
@@ -594,11 +608,12 @@ static bool adopt(void *context, const char *jobs, const char *name, gw_err *err
         !gw_durable_path(folder, err, "%s/%s", jobs, name))
         return true;
     beginning begun = read_beginning(folder);
+    shown.kind = begun.kind;
     shown.port = begun.port;
     if (gw_keeper_lives(folder, &pid) && children->count < CHILDREN) {
         if (gw_durable_path(path, err, "%s/%s", folder, GW_KEEPER_TASK) && stat(path, &status) == 0)
             shown.began = (double)status.st_mtime;
-        child *c = add(children, &shown, begun.kind, pid);
+        child *c = add(children, &shown, pid);
         limit_again(c, folder);
         follow(c);
         return true;

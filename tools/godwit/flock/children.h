@@ -40,6 +40,7 @@ typedef enum gw_child_verdict {
 
 typedef struct gw_child_end {
     gw_job_record_id id;
+    gw_job_kind kind;
     uint32_t round;
     gw_child_verdict verdict;
     uint32_t code; /* exit code, or 128 + signal; and GW_JOB_ROUND_OUT_OF_MEMORY */
@@ -55,10 +56,19 @@ typedef struct gw_children_events {
     void (*ended)(void *context, const gw_child_end *end);
 } gw_children_events;
 
+/* How a child is asked to end. */
+typedef enum gw_child_stop {
+    GW_CHILD_STOP_LATER, /* what it is at may take as long as it likes: of a map, the tasks that run */
+    GW_CHILD_STOP_SOON,  /* it is killed after the member's grace_s */
+    GW_CHILD_STOP_NOW, /* as the job is over: a map ends the tasks that run, and others may like some time as before */
+} gw_child_stop;
+
 typedef struct gw_child {
     gw_job_record_id id;
+    gw_job_kind kind;
     uint32_t round;
-    bool leaving; /* it was asked to end */
+    bool leaving;       /* it was asked to end */
+    gw_child_stop stop; /* in which way */
     uint16_t port;
     double began;
     cpu_set_t cores; /* the processors that it runs on; none: this is not known */
@@ -87,9 +97,9 @@ bool gw_children_start(gw_children *children, const gw_job_record_id *id, const 
                        uint32_t round, const gw_child_place *place, gw_err *err);
 /* Has a child run on other processors. Does nothing where there is none, or it runs on these. */
 void gw_children_set_cores(gw_children *children, const gw_job_record_id *id, const cpu_set_t *cores);
-/* Asks a child to end. Does nothing where there is none. */
-void gw_children_stop(gw_children *children, const gw_job_record_id *id);
-/* Asks all children to end, and kills their keepers and commands where `now` is set. */
+/* Asks a child to end, unless it was asked so or more urgently before. Does nothing where there is none. */
+void gw_children_stop(gw_children *children, const gw_job_record_id *id, gw_child_stop how);
+/* Asks all children to end soon. */
 void gw_children_stop_all(gw_children *children);
 /* Writes the addresses of a job's other children where they have changed. */
 void gw_children_tell_siblings(gw_children *children, const gw_job_record_id *id, const gw_addr *addrs,

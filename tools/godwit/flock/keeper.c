@@ -243,6 +243,7 @@ typedef struct keeper {
     gw_keeper_end end;
     gw_process process;
     int signals;
+    bool hung_up;               /* the command has got SIGHUP */
     uint64_t kill_ns, alone_ns; /* when it kills the command; since when no member lives; 0: not yet */
     const char *group;          /* NULL: none */
     uint64_t memory_bytes;      /* that it watches; 0: none */
@@ -306,18 +307,21 @@ static bool member_lives(const keeper *k) {
     return held;
 }
 
-static void ask(keeper *k) {
-    if (k->kill_ns != 0) return;
+/* Has the command end, as the keeper was told by this signal. */
+static void ask(keeper *k, uint32_t how) {
+    bool hang_up = how == SIGHUP && !k->hung_up, first = !k->end.asked;
     k->end.asked = true;
-    k->kill_ns = gw_now_ns() + seconds(k, "grace_s");
-    kill(-k->process.pid, SIGTERM);
+    k->hung_up |= hang_up;
+    if (how != SIGINT && k->kill_ns == 0) k->kill_ns = gw_now_ns() + seconds(k, "grace_s");
+    if (!first && !hang_up) return;
+    kill(-k->process.pid, hang_up ? SIGHUP : SIGTERM);
     kill(-k->process.pid, SIGCONT);
 }
 
 static void take_signals(keeper *k) {
     struct signalfd_siginfo info;
     while (read(k->signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD) ask(k);
+        if (info.ssi_signo != SIGCHLD) ask(k, info.ssi_signo);
 }
 
 static void look_for_member(keeper *k) {
@@ -327,7 +331,7 @@ static void look_for_member(keeper *k) {
     else if (k->alone_ns == 0)
         k->alone_ns = now;
     else if (now - k->alone_ns >= seconds(k, "orphan_s"))
-        ask(k);
+        ask(k, SIGTERM);
 }
 
 /* Reaps processes that were left to this one, as far as they can be told before the command's own end. */

@@ -9,9 +9,10 @@
  *   end.json     how the command ended; durable before the keeper ends
  *   out, err     what the command writes
  *
- * The command is the leader of a session, with a process group of its own. It gets SIGTERM when the keeper gets
- * SIGTERM, SIGINT or SIGHUP, and when no member has held the flock's directory for `orphan_s`; after `grace_s` it is
- * killed, with all processes that it has started. The kernel kills it where the keeper is killed; what it has started then
+ * The command is the leader of a session, with a process group of its own. It gets SIGTERM when the keeper gets SIGINT,
+ * which gives it all the time it takes, or SIGTERM, and when no member has held the flock's directory for `orphan_s`; and
+ * SIGHUP when the keeper gets that, also after SIGTERM. `grace_s` after the keeper's SIGTERM or SIGHUP it is killed, with
+ * all processes that it has started. The kernel kills it where the keeper is killed; what it has started then
  * goes on, and is found by its control group, and by a variable of its environment, GODWIT_JOB_FOLDER, which names the folder.
  *
  * The command is held to the memory that the job asked for: by the kernel, where its control group has such a limit

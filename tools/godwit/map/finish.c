@@ -185,7 +185,9 @@ static void log_task(map *m, const map_task *task, const gw_map_run *run) {
                                   .begun_wall_ns = run->begun_wall_ns,
                                   .wall_us = row->wall_us,
                                   .bytes = row->bytes,
-                                  .exit_code = gw_map_row_took_too_long(row) ? -1 : row->exit_code,
+                                  .exit_code = gw_map_row_took_too_long(row) ? -1
+                                               : gw_map_row_was_halted(row)  ? 0
+                                                                             : row->exit_code,
                                   .signal = run->stop != GW_MAP_STOP_NONE && row->signal == 0 ? SIGTERM
                                                                                               : row->signal,
                                   .command = m->line.bytes};
@@ -260,7 +262,12 @@ static void hand_on(map *m, map_task *task, gw_map_run *run) {
     if (run->row.outcome == GW_MAP_SUCCESS && feed->work >= 0) take_files(m, task, run, &written.files);
     written.output = run->output;
     written.errors = run->errors;
-    if (run->stop != GW_MAP_STOP_HALT &&
+    bool halted = run->stop == GW_MAP_STOP_HALT;
+    if (halted) {
+        run->row.exit_code = GW_MAP_HALTED;
+        if (run->row.signal == 0) run->row.signal = SIGTERM; /* it has heeded that by itself */
+    }
+    if ((!halted || m->over || m->halt_code >= 0) &&
         !feed->ended(feed->context, task->number, &run->row, m->store, &written, &err))
         map_trouble(m, &err);
     gw_map_output_drop(m->store, &written.files);

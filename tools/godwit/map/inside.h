@@ -64,8 +64,10 @@ typedef struct map {
 
     /* the end */
     map_course course;
-    int halt_code; /* exit code of a halt; -1: there was none */
-    int signal;    /* that ends the map; 0: none */
+    int halt_code;              /* exit code of a halt; -1: there was none */
+    int signal;                 /* that ends the map; 0: none */
+    bool over;                  /* what is ended now is not run again: it is told what became of it */
+    bool is_elsewhere, hurries; /* its tasks run on a flock; and nobody waits for them any more */
     gw_watch signal_watch;
     int signal_fd;
     bool fed;        /* the feed is open */

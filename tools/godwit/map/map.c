@@ -56,15 +56,20 @@ void map_end(map *m, map_course course) {
 static void on_ending_signal(map *m, int number) {
     uint32_t running = gw_map_runs_count(m->runs);
     bool first = m->signal == 0;
+    const char *again = number == SIGINT ? "Ctrl-C" : "another signal";
     if (m->signal == 0) m->signal = number;
-    if (m->course == MAP_ENDS_NOW) {
+    m->over |= number == SIGHUP;
+    m->hurries = m->course == MAP_ENDS_NOW;
+    if (m->hurries) {
         gw_map_runs_end_all(m->runs, GW_MAP_STOP_HALT, true);
         return;
     }
-    if (!first || number == SIGHUP || running == 0) return map_end(m, MAP_ENDS_NOW);
-    map_tell(m, "no more tasks are started; %u %s: %s ends %s at once", running,
-             running == 1 ? "goes on" : "go on", number == SIGINT ? "Ctrl-C" : "another signal",
-             running == 1 ? "it" : "them");
+    if (!first || number == SIGHUP || (running == 0 && !m->is_elsewhere)) return map_end(m, MAP_ENDS_NOW);
+    if (m->is_elsewhere)
+        map_tell(m, "no more tasks are started; those that run go on: %s ends them at once", again);
+    else if (m->options->feed == NULL) /* what a child of a flock tells nobody reads */
+        map_tell(m, "no more tasks are started; %u %s: %s ends %s at once", running,
+                 running == 1 ? "goes on" : "go on", again, running == 1 ? "it" : "them");
     map_end(m, MAP_ENDS_SOON);
 }
 
@@ -89,7 +94,7 @@ static void on_signal(void *context, uint32_t events) {
 }
 
 /* Blocks the signals, but for those that are ignored (nohup), and has the loop hear of them. */
-static bool take_signals(map *m, sigset_t *before, gw_err *err) {
+static bool take_signals(map *m, gw_err *err) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
     sigset_t taken;
     sigemptyset(&taken);
@@ -99,7 +104,7 @@ static bool take_signals(map *m, sigset_t *before, gw_err *err) {
             sigaddset(&taken, numbers[i]);
     }
     signal(SIGPIPE, SIG_IGN);
-    pthread_sigmask(SIG_BLOCK, &taken, before);
+    pthread_sigmask(SIG_BLOCK, &taken, NULL);
     m->signal_fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (m->signal_fd < 0) return gw_fail_errno(err, errno, "signalfd");
     return gw_watch_add(m->loop, &m->signal_watch, m->signal_fd, EPOLLIN, on_signal, m, err);
@@ -213,8 +218,10 @@ static bool open_map(map *m, gw_err *err) {
                     : NULL;
     if (m->errors == NULL) return false;
     if (o->json && (m->table = gw_map_table_open(GW_MAP_TASKS_MOST, err)) == NULL) return false;
-    return open_runs(m, err) && (o->feed == NULL || (m->fed = o->feed->open(o->feed->context, m->loop,
-                                                                            m->store, on_trouble, m, err)));
+    /* The threads of a feed are to have no signals either. */
+    return open_runs(m, err) && take_signals(m, err) &&
+           (o->feed == NULL ||
+            (m->fed = o->feed->open(o->feed->context, m->loop, m->store, on_trouble, m, err)));
 }
 
 static void close_map(map *m) {
@@ -293,12 +300,10 @@ static int exit_code_of(const map *m) {
 
 int gw_map_main_loop(const gw_map_options *options, gw_err *err) {
     map m = {.options = options, .signal_fd = -1, .halt_code = -1};
-    sigset_t before;
-    sigemptyset(&before);
     int code = GW_MAP_TROUBLE;
     m.again_last = &m.again;
     m.progress = gw_map_progress_begin(options->bar);
-    if (open_map(&m, err) && take_signals(&m, &before, err)) {
+    if (open_map(&m, err)) {
         if (options->runner != NULL)
             map_run_elsewhere(&m);
         else

@@ -383,7 +383,7 @@ gw_map_run *gw_map_runs_first(const gw_map_runs *r) {
 
 void gw_map_row_put_end(json_t *object, const gw_map_row *row) {
     bool too_long = gw_map_row_took_too_long(row);
-    gw_json_count(object, "exit", too_long ? 0 : row->exit_code);
+    gw_json_count(object, "exit", too_long || gw_map_row_was_halted(row) ? 0 : row->exit_code);
     gw_json_count(object, "signal", row->signal);
     gw_json_flag(object, "timed_out", too_long);
 }

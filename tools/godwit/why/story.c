@@ -71,12 +71,11 @@ static const phrase causes[] = {{"cancelled", ": the job was cancelled"},
                                 {"down", ": the node's member was taken down"},
                                 {"elsewhere", ": it goes on on another node, which runs it too"},
                                 {"moved", ": other jobs come first on this node, or it goes on elsewhere"}};
-static const phrase outcomes[] = {{"done", "is done"},
-                                  {"stopped", "was stopped"},
-                                  {"failed", "has failed"},
-                                  {"fatal", "has failed, as it would everywhere"},
-                                  {"struck", "has ended, and is not tried on this node again"},
-                                  {"left", "has left this node"}};
+static const phrase outcomes[] = {
+    {"done", "is done"},           {"stopped", "was stopped"},
+    {"failed", "has failed"},      {"fatal", "has failed, as it would everywhere"},
+    {"ended", "has ended"},        {"struck", "has ended, and is not tried on this node again"},
+    {"left", "has left this node"}};
 
 static void words_of_start(const json_t *event, char text[GW_STORY_TEXT]) {
     const char *from = gw_journal_text(event, "from");

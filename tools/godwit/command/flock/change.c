@@ -108,7 +108,7 @@ int gw_hold_main(int argc, char **argv) {
     choice c = {.what = "JOB"};
     read_jobs(argc, argv, &c, "JOB...",
               "Keeps jobs from running until 'godwit release'; those that run are asked to end, as if a node "
-              "left.");
+              "left. Of a map the tasks that run may take as long as they like.");
     return change_jobs(argv[0], &c, "hold", json_true());
 }
 
