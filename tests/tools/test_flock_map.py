@@ -224,10 +224,13 @@ class Map(Case):
     def test_the_command_in_front_ends_the_job_or_leaves_it(self):
         a, b = self.flock(2, ["--cores", "2"])
         os.mkdir(self.path("effects"))
-        process = self.begin(a, "--name", "ended", "touch effects/{}.$$; sleep 600", ":::", "1", "2", "3", "4")
+        process = self.begin(a, "--name", "ended", "--joblog", "ended", "touch effects/{}.$$; sleep 600", ":::", "1", "2", "3", "4")
         self.until("the map has begun", lambda: len(self.effects()) == 4)
         process.send_signal(signal.SIGINT)
-        self.assertEqual(self.end(process)[0], 130)
+        self.assertEqual(process.stderr.readline(), "godwit map: no more tasks are started; those that run go on: Ctrl-C ends them at once\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.end(process), (130, "", ""))
+        self.assertEqual(self.logged("ended"), [("0", "15")] * 4)
         self.until("the tasks have ended", lambda: not self.children(a, b))
         self.assertEqual(b.job("ended")["state"], "cancelled")
         process = self.begin(a, "--name", "left", "touch effects/{}.$$; while [ ! -e go ]; do sleep 0.05; done", ":::", "5", "6")
@@ -237,11 +240,43 @@ class Map(Case):
         self.make("go")
         b.wait("left")
 
+    def logged(self, name):
+        """The exit codes and signals of tasks that a job log has."""
+        return sorted(tuple(line.split("\t")[6:8]) for line in self.lines(self.path(name))[1:])
+
+    def test_tasks_that_run_end_by_themselves_when_no_more_are_started(self):
+        a, b = self.flock(2, ["--cores", "2", "--grace", "0s"])
+        os.mkdir(self.path("effects"))
+        process = self.begin(a, "--name", "eased", "--joblog", "log", "touch effects/{}; while [ ! -e go ]; do sleep 0.05; done; echo {}",
+                             ":::", *map(str, range(50)))
+        self.until("the map has begun everywhere", lambda: len(self.effects()) == 4)
+        process.send_signal(signal.SIGINT)
+        self.assertIn("those that run go on", process.stderr.readline())
+        self.until("all nodes know it", lambda: [node["state"] for node in a.job("eased")["nodes"]] == ["leaving"] * 2)
+        self.make("go")
+        code, output, errors = self.end(process)
+        self.assertEqual((code, sorted(output.split()), errors), (130, sorted(self.effects()), ""))
+        self.assertEqual((len(self.effects()), self.logged("log")), (4, [("0", "0")] * 4))
+        self.assertEqual(b.job("eased")["state"], "cancelled")
+
+    def test_tasks_of_a_node_that_is_drained_end_by_themselves(self):
+        a, b = self.flock(2, ["--cores", "2"])
+        os.mkdir(self.path("effects"))
+        process = self.begin(a, "-k", "--name", "drained", "touch effects/{}.$$; while [ ! -e go ]; do sleep 0.05; done; echo {}", ":::",
+                             *map(str, range(6)))
+        self.until("the map has begun everywhere", lambda: len(self.effects()) == 4)
+        a.do("drain", "n2")
+        self.until("the node leaves", lambda: "leaving" in [node["state"] for node in a.job("drained")["nodes"]])
+        self.make("go")
+        self.assertEqual(self.end(process), (0, "".join(f"{i}\n" for i in range(6)), ""))
+        self.assertEqual(set(self.effects().values()), {1}, "no task was ended and run once more")
+
     def test_it_halts_everywhere(self):
         a, b = self.flock(2, ["--cores", "4"])
         begun = time.monotonic()
-        code, _, errors = self.map(a, "--halt", "now,fail=1", "sleep {}; exit 7", ":::", "0.1", *["600"] * 7)
+        code, _, errors = self.map(a, "--joblog", "log", "--halt", "now,fail=1", "sleep {}; exit 7", ":::", "0.1", *["600"] * 7)
         self.assertEqual(code, 7, errors)
+        self.assertEqual(set(self.logged("log")), {("7", "0"), ("0", "15")})
         self.assertLess(time.monotonic() - begun, 10, "nothing more comes from a job that is over everywhere")
         self.until("the tasks have ended", lambda: not self.children(a, b))
 
@@ -254,7 +289,7 @@ class Map(Case):
         self.until("the others are known to have ended", lambda: a.job("ended").get("tasks_done") == 2)
         a.do("cancel", "ended")
         text = b.do("results", "-o", self.path("ended"), "ended")
-        self.assertEqual(text, self.path("ended") + ": what 2 of 19 tasks have left\n")
+        self.assertRegex(text, ": what [2-6] of 19 tasks have left", "of those that were ended, what is known by now")
         self.assertEqual(self.lines(self.path("ended"), "out"), ["1", "2"])
 
     def test_a_map_goes_on_elsewhere_where_a_disk_is_full_and_says_why(self):

@@ -13,7 +13,8 @@
 
 enum { FIRST_PAUSE_MS = 5, LAST_PAUSE_MS = 100, UNTIL_TOLD_MS = 5000 };
 
-#define CANCEL_NS UINT64_C(15000000000) /* for the tasks to end, after they were told to */
+#define CANCEL_NS                                                                                            \
+    UINT64_C(15000000000) /* for the tasks to end, and it to be known, after they were told to */
 
 typedef struct far {
     map *m;
@@ -76,6 +77,7 @@ static void take(void *context, uint32_t position, const gw_map_row *row, gw_map
     m->started++;
     gw_map_run run = {.task = task, .number = task->number, .attempt = row->attempt, .row = *row};
     run.row.task = (uint32_t)task->number;
+    if (gw_map_row_was_halted(row)) run.stop = GW_MAP_STOP_HALT;
     if (gw_map_row_took_too_long(row)) map_tell_too_long(m, task->number);
     gw_err err;
     if (!gw_map_files_put(m->store, f->work, &written->files, &err)) map_trouble(m, &err);
@@ -106,15 +108,19 @@ static void follow(map *m, far *f) {
     const gw_map_runner *runner = m->options->runner;
     uint64_t cancelled_ns = 0;
     uint32_t pause_ms = FIRST_PAUSE_MS;
-    bool over = false;
+    bool over = false, eased = false;
     gw_err err;
     while (f->ended < f->tasks.count && !over && !m->in_trouble) {
         uint32_t before = f->ended;
+        if (m->course == MAP_ENDS_SOON && m->signal != 0 && !eased) {
+            eased = true;
+            runner->ease(runner->context);
+        }
         if (m->course == MAP_ENDS_NOW && cancelled_ns == 0) {
             cancelled_ns = gw_now_ns();
             runner->cancel(runner->context);
         }
-        if (cancelled_ns != 0 && gw_now_ns() > cancelled_ns + CANCEL_NS) break;
+        if (m->hurries || (cancelled_ns != 0 && gw_now_ns() > cancelled_ns + CANCEL_NS)) break;
         if (!runner->fetch(runner->context, m->store, take, f, &over, &err)) return map_trouble(m, &err);
         map_flush(m);
         show_progress(m, f);
@@ -137,10 +143,12 @@ void map_run_elsewhere(map *m) {
         f.has_ended = calloc(writer.count / 8 + 1, 1);
         GW_ASSERT_MEMORY(f.has_ended != NULL);
         if (gw_task_list_read(writer.bytes, writer.length, &f.tasks, &err) &&
-            runner->submit(runner->context, writer.bytes, writer.length, f.tasks.count, &err))
+            runner->submit(runner->context, writer.bytes, writer.length, f.tasks.count, &err)) {
+            m->is_elsewhere = true;
             follow(m, &f);
-        else
+        } else {
             map_trouble(m, &err);
+        }
     }
     if (m->table != NULL && !m->in_trouble && !m->options->only_hand_over) map_print_summary(m);
     for (map_flush(m); map_is_printing(m); map_flush(m)) gw_loop_turn(m->loop, UINT64_MAX);

@@ -22,12 +22,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#define LOOK_NS UINT64_C(200000000) /* between two questions whether tasks run */
+
 typedef struct front {
     const gw_map_line *line;
     gw_flock_place place;
     gw_flock_client client;
     char job[GW_JOB_RECORD_ID_TEXT];
     gw_flock_fetch *fetch;
+    bool eased, cancelled; /* the job is held, and cancelled when nothing of it runs; it is cancelled */
+    uint64_t looked_ns;
+    bool ran; /* the last time that it was asked */
 } front;
 
 /* Whether a member of a flock runs in its usual directory on this machine. */
@@ -177,24 +182,62 @@ static bool submit(void *context, const void *list, size_t length, uint32_t task
     return true;
 }
 
-static bool fetch(void *context, gw_map_store *store, gw_map_take *take, void *map, bool *over, gw_err *err) {
+/* Whether tasks of the job still run on some node, as far as that is known. */
+static bool still_runs(front *f) {
+    gw_err ignored;
+    json_t *answer, *job, *node;
+    size_t i, k;
+    if (gw_now_ns() < f->looked_ns + LOOK_NS) return f->ran;
+    f->looked_ns = gw_now_ns();
+    answer = gw_flock_ask(&f->client, json_pack("{s:s,s:[s]}", "do", "jobs", "jobs", f->job), &ignored);
+    f->ran = answer == NULL;
+    json_array_foreach(json_object_get(answer, "jobs"), i, job) {
+        if (strcmp(gw_flock_text(job, "id"), f->job) != 0) continue;
+        json_array_foreach(json_object_get(job, "nodes"), k, node) {
+            const char *state = gw_flock_text(node, "state");
+            f->ran |= strcmp(state, "running") == 0 || strcmp(state, "leaving") == 0;
+        }
+    }
+    json_decref(answer);
+    return f->ran;
+}
+
+static void change(front *f, const char *what) {
+    gw_err ignored;
+    f->looked_ns = 0;
+    json_decref(gw_flock_ask(&f->client, json_pack("{s:s,s:s,s:b}", "do", "change", "job", f->job, what, 1),
+                             &ignored));
+}
+
+static void ease(void *context) {
     front *f = context;
-    if (f->fetch != NULL) return gw_flock_fetch_more(f->fetch, store, take, map, over, err);
-    *over = true; /* it was handed over only */
-    return true;
+    f->eased = true;
+    change(f, "hold");
 }
 
 static void cancel(void *context) {
     front *f = context;
-    gw_err ignored;
-    json_decref(gw_flock_ask(
-        &f->client, json_pack("{s:s,s:s,s:b}", "do", "change", "job", f->job, "cancel", 1), &ignored));
+    f->cancelled = true;
+    change(f, "cancel");
+}
+
+static bool fetch(void *context, gw_map_store *store, gw_map_take *take, void *map, bool *over, gw_err *err) {
+    front *f = context;
+    if (f->fetch == NULL) {
+        *over = true; /* it was handed over only */
+        return true;
+    }
+    bool runs = (f->eased || f->cancelled) && still_runs(f);
+    if (f->eased && !f->cancelled && !runs) cancel(f);
+    if (!gw_flock_fetch_more(f->fetch, store, take, map, over, err)) return false;
+    *over = *over && !runs; /* what was ended tells of that when it has */
+    return true;
 }
 
 /* Runs a map on the flock, or, with line->detach, hands it over only. Returns the exit code. */
 static int run_on_flock(const gw_map_line *line, gw_err *err) {
     front f = {.line = line, .place = {.dir = line->flock}};
-    gw_map_runner runner = {&f, submit, fetch, cancel};
+    gw_map_runner runner = {&f, submit, fetch, ease, cancel};
     gw_map_options options = line->options;
     options.runner = &runner;
     options.only_hand_over = line->detach;
