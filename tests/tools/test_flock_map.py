@@ -78,6 +78,7 @@ class Map(Case):
                          for words in arguments])
         self.assertEqual(ends[0], ends[1])
         self.assertEqual(ends[0][1], (1, "godwit map: task 1 took too long and is ended\n", [["-1", "15"]]))
+        self.assertEqual(self.map(a, "-t", "echo {}; :", ":::", "1"), (0, "1\n", "echo 1; :\n"))
         arguments = ["--json", "echo {}; exit {}", ":::", "1", "2"]
         results = [json.loads(text.splitlines()[-1])["result"]
                    for text in (self.map(b, *arguments)[1], self.map_here(*arguments).stdout)]

@@ -77,6 +77,7 @@ static void take(void *context, uint32_t position, const gw_map_row *row, gw_map
     m->started++;
     gw_map_run run = {.task = task, .number = task->number, .attempt = row->attempt, .row = *row};
     run.row.task = (uint32_t)task->number;
+    map_tell_command(m, task);
     if (gw_map_row_was_halted(row)) run.stop = GW_MAP_STOP_HALT;
     if (gw_map_row_took_too_long(row)) map_tell_too_long(m, task->number);
     gw_err err;

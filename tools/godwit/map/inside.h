@@ -117,6 +117,8 @@ void map_trouble(map *m, const gw_err *err);
 void map_end(map *m, map_course course);
 /* Tells people something, in a whole sentence; `format` is that of printf. */
 void map_tell(map *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Tells the command of a task, where that is asked for. */
+void map_tell_command(map *m, const map_task *task);
 void map_tell_too_long(map *m, uint64_t task); /* from 0 on */
 
 #endif

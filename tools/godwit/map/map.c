@@ -37,6 +37,12 @@ void map_tell_too_long(map *m, uint64_t task) {
     map_tell(m, "task %llu took too long and is ended", (unsigned long long)task + 1);
 }
 
+void map_tell_command(map *m, const map_task *task) {
+    if (!m->options->verbose || !map_render_line(m, task)) return;
+    gw_map_progress_hide(&m->progress);
+    fprintf(stderr, "%s\n", m->line.bytes);
+}
+
 void map_trouble(map *m, const gw_err *err) {
     if (!m->in_trouble) m->trouble = *err;
     m->in_trouble = true;

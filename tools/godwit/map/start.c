@@ -234,10 +234,7 @@ void map_set_timeouts(map *m) {
 static void start_task(map *m, map_task *task) {
     gw_err err;
     task->attempts++;
-    if (m->options->verbose && map_render_line(m, task)) {
-        gw_map_progress_hide(&m->progress);
-        fprintf(stderr, "%s\n", m->line.bytes);
-    }
+    map_tell_command(m, task);
     gw_map_run *run = start_process(m, task, &err);
     if (run == NULL && err.code == GW_E_NOMEM) return put_off(m, task, &err);
     if (run == NULL && err.code != GW_E_LIMIT) { /* the shell itself cannot be started */
