@@ -286,7 +286,7 @@ complete -c godwit -n '__godwit_is map' -l grace -x -d 'The time between SIGTERM
 complete -c godwit -n '__godwit_is map' -l halt -x -d 'End the map before its inputs do: now (tasks that run are ended) or soon (they go on), a comma, and fail, success or done with a number of tasks or a percentage of all, such as now,fail=1 or soon,fail=10%'
 complete -c godwit -n '__godwit_is map' -l here -d 'Run all tasks on this machine, although it is a node of a flock'
 complete -c godwit -n '__godwit_is map' -s j -l jobs -x -d 'Run N tasks at a time, on a flock on each of its nodes (in all with --nodes=1 or --here); also a percentage of the processors, or so many more Pq +2 or less Pq -1 than there are'
-complete -c godwit -n '__godwit_is map' -l joblog -r -F -d 'Write a line about each task to FILE, with GNU parallel\'s columns: number, host, time of the start (seconds since 1970), duration, two numbers of bytes, exit code (-1 where the time was up), signal, command'
+complete -c godwit -n '__godwit_is map' -l joblog -r -F -d 'Write a line about each task to FILE, with GNU parallel\'s columns: number, host Pq:, or the name of the node of a flock, time of the start (seconds since 1970), duration, two numbers of bytes, exit code (-1 where the time was up), signal, command'
 complete -c godwit -n '__godwit_is map' -l json -d 'Print a line of JSON about each task instead of its output (which is in the line where it has at most 1 MiB), and one at the end with the hash of the result: of the exit codes and the hashes of the outputs of all tasks'
 complete -c godwit -n '__godwit_is map' -s k -l keep-order -d 'Print outputs in the order of the inputs'
 complete -c godwit -n '__godwit_is map' -l line-buffer -d 'Print whole lines as they come, not whole outputs'

@@ -156,6 +156,7 @@ static void write_task(map *m, const map_task *task, gw_map_run *run) {
     gw_json_count(line, "rss_kib", row->rss_kib);
     gw_json_count(line, "bytes", row->bytes);
     gw_json_hash(line, "hash", &row->hash);
+    if (m->options->runner != NULL) gw_json_peer(line, "node", &row->who);
     add_text(line, "output", &run->output);
     add_text(line, "errors", &run->errors);
     gw_map_output_drop(m->store, &run->errors);
@@ -179,6 +180,7 @@ void map_print_summary(map *m) {
 
 static void log_task(map *m, const map_task *task, const gw_map_run *run) {
     const gw_map_row *row = &run->row;
+    const gw_map_runner *runner = m->options->runner;
     gw_err err;
     if (m->log.file == NULL || !map_render_line(m, task)) return;
     const gw_map_log_line line = {.task = task->number + 1,
@@ -190,6 +192,7 @@ static void log_task(map *m, const map_task *task, const gw_map_run *run) {
                                                                              : row->exit_code,
                                   .signal = run->stop != GW_MAP_STOP_NONE && row->signal == 0 ? SIGTERM
                                                                                               : row->signal,
+                                  .host = runner != NULL ? runner->name(runner->context, &row->who) : NULL,
                                   .command = m->line.bytes};
     if (!gw_map_log_write(&m->log, &line, &err)) map_trouble(m, &err);
 }

@@ -44,8 +44,8 @@ bool gw_map_log_open(gw_map_log *log, const char *path, bool fresh, gw_err *err)
 }
 
 bool gw_map_log_write(gw_map_log *log, const gw_map_log_line *line, gw_err *err) {
-    fprintf(log->file, "%llu\t:\t%llu.%03u\t%10.3f\t0\t%llu\t%d\t%d\t", (unsigned long long)line->task,
-            (unsigned long long)(line->begun_wall_ns / 1000000000),
+    fprintf(log->file, "%llu\t%s\t%llu.%03u\t%10.3f\t0\t%llu\t%d\t%d\t", (unsigned long long)line->task,
+            line->host != NULL ? line->host : ":", (unsigned long long)(line->begun_wall_ns / 1000000000),
             (unsigned)(line->begun_wall_ns / 1000000 % 1000), (double)line->wall_us * 1e-6,
             (unsigned long long)line->bytes, line->exit_code, line->signal);
     for (const char *at = line->command; *at != '\0'; at++) fputc(*at == '\n' ? '\0' : *at, log->file);

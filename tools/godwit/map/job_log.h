@@ -19,6 +19,7 @@ typedef struct gw_map_log_line {
     uint64_t begun_wall_ns, wall_us, bytes;
     int exit_code; /* -1: it took too long */
     int signal;
+    const char *host; /* the name of the node that ran it; NULL: this machine */
     const char *command;
 } gw_map_log_line;
 

@@ -16,6 +16,8 @@ typedef struct gw_map_runner {
     /* Calls `take` for tasks that have become known to have ended, each once. *over: no more will come, as the job has
      * ended. Fails where results are lost or nobody can be asked. */
     bool (*fetch)(void *context, gw_map_store *store, gw_map_take *take, void *map, bool *over, gw_err *err);
+    /* The name of a node, or the beginning of its id where that is not known; it is valid until the next call. */
+    const char *(*name)(void *context, const gw_peer_id *node);
     /* Has no more tasks started. When those that run have ended, no more will come. */
     void (*ease)(void *context);
     /* Has all tasks ended. */

@@ -2,6 +2,7 @@
  * handed as one job, and what they write is fetched from the nodes. */
 #include "core/base/assert.h"
 #include "core/base/log.h"
+#include "core/flock/claims.h"
 #include "core/flock/spec.h"
 #include "core/os/clock.h"
 #include "tools/godwit/command/commands.h"
@@ -33,6 +34,8 @@ typedef struct front {
     bool eased, cancelled; /* the job is held, and cancelled when nothing of it runs; it is cancelled */
     uint64_t looked_ns;
     bool ran; /* the last time that it was asked */
+    json_t *nodes;
+    char name[GW_CLAIMS_NAME_TEXT];
 } front;
 
 /* Whether a member of a flock runs in its usual directory on this machine. */
@@ -202,6 +205,33 @@ static bool still_runs(front *f) {
     return f->ran;
 }
 
+/* Writes the name of a node that is in the list of nodes. */
+static bool find_name(front *f, const char *id) {
+    size_t i;
+    const json_t *node;
+    json_array_foreach(json_object_get(f->nodes, "nodes"), i, node) {
+        if (strcmp(gw_flock_text(node, "id"), id) != 0) continue;
+        snprintf(f->name, sizeof f->name, "%s", gw_flock_text(node, "name"));
+        return true;
+    }
+    return false;
+}
+
+static const char *name_node(void *context, const gw_peer_id *node) {
+    front *f = context;
+    gw_err ignored;
+    char id[2 * sizeof node->bytes + 1];
+    gw_hex(node->bytes, sizeof node->bytes, id);
+    if (find_name(f, id)) return f->name;
+    json_t *answer = gw_flock_ask(&f->client, json_pack("{s:s}", "do", "nodes"), &ignored);
+    if (answer != NULL) {
+        json_decref(f->nodes);
+        f->nodes = answer;
+    }
+    if (!find_name(f, id)) gw_peer_id_short(node, f->name);
+    return f->name;
+}
+
 static void change(front *f, const char *what) {
     gw_err ignored;
     f->looked_ns = 0;
@@ -237,13 +267,14 @@ static bool fetch(void *context, gw_map_store *store, gw_map_take *take, void *m
 /* Runs a map on the flock, or, with line->detach, hands it over only. Returns the exit code. */
 static int run_on_flock(const gw_map_line *line, gw_err *err) {
     front f = {.line = line, .place = {.dir = line->flock}};
-    gw_map_runner runner = {&f, submit, fetch, ease, cancel};
+    gw_map_runner runner = {&f, submit, fetch, name_node, ease, cancel};
     gw_map_options options = line->options;
     options.runner = &runner;
     options.only_hand_over = line->detach;
     if (!gw_flock_connect(&f.place, &f.client, err)) return GW_MAP_TROUBLE;
     int code = gw_map_main_loop(&options, err);
     gw_flock_fetch_close(f.fetch);
+    json_decref(f.nodes);
     gw_flock_disconnect(&f.client);
     return code;
 }
