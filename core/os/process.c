@@ -98,6 +98,7 @@ typedef struct child {
     const gw_spawn *spawn;
     pid_t parent;
     int failure; /* errno where it could not execute */
+    bool found;  /* all that comes before was well: the program itself cannot be executed */
     char stack[] __attribute__((aligned(16)));
 } child;
 
@@ -140,8 +141,10 @@ static int become(void *context) {
     if (spawn->oom_score != 0) set_oom_score(spawn->oom_score);
     default_signals(!spawn->inherits);
     if (enter_group(spawn->entrance) && take_fds(spawn) &&
-        (spawn->directory == NULL || chdir(spawn->directory) == 0) && set_file_limit(spawn->files))
+        (spawn->directory == NULL || chdir(spawn->directory) == 0) && set_file_limit(spawn->files)) {
         execvpe(spawn->file, spawn->argv, spawn->environment);
+        c->found = true;
+    }
     c->failure = errno;
     _exit(127);
 }
@@ -156,11 +159,13 @@ bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err) {
     c->spawn = spawn;
     c->parent = getpid();
     c->failure = 0;
+    c->found = false;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* no handler of this process runs in the child */
     /* posix_spawn cannot ask for the signal at the parent's death. */
     pid_t pid = clone(become, c->stack + stack, CLONE_FLAGS, c, &process->fd);
     int why = errno, failure = c->failure;
+    bool may_not = c->found && (failure == EACCES || failure == ENOEXEC);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     free_child(c, sizeof *c + stack);
     if (pid < 0) {
@@ -176,6 +181,7 @@ bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err) {
     if (failure == ENOENT) return gw_fail(err, GW_E_NOTFOUND, "there is no program '%s'", spawn->file);
     gw_fail_errno(err, failure, "cannot start '%s'", spawn->file);
     if (failure == E2BIG) err->code = GW_E_LIMIT;
+    if (may_not) err->code = GW_E_DENIED;
     return false;
 }
 

@@ -34,7 +34,8 @@ Test(judge, commands_end_by_their_exit_codes) {
          GW_CHILD_LEFT},
         {"2 is a code like others", GW_JOB_COMMAND, {.started = true, .code = 2}, NULL, GW_CHILD_FAILED},
         {"not there", GW_JOB_COMMAND, {.code = 127}, NULL, GW_CHILD_FAILED},
-        {"no working directory", GW_JOB_COMMAND, {.code = 126}, NULL, GW_CHILD_STRUCK},
+        {"may not be executed", GW_JOB_COMMAND, {.code = 126}, NULL, GW_CHILD_FAILED},
+        {"no working directory", GW_JOB_COMMAND, {.code = 125}, NULL, GW_CHILD_STRUCK},
     };
     expect(list, sizeof list / sizeof *list);
 }

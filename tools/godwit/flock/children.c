@@ -31,7 +31,8 @@ enum {
     MAP_TROUBLE = 255,
     SIGNALLED = 128,    /* plus the signal that has ended it */
     MAP_FAILURES = 101, /* that many tasks failed, or more */
-    NO_PROGRAM = 127
+    NO_PROGRAM = 127,
+    NOT_EXECUTABLE = 126
 };
 enum { LINE_BYTES = 4096, VARIABLES = 2 * GW_JOB_SPEC_WORDS };
 
@@ -87,7 +88,9 @@ static bool make_folder(const char *folder, const char *name, char path[GW_PATH_
 
 gw_child_verdict gw_child_judge(gw_job_kind kind, const gw_keeper_end *end, const char *outcome, bool away) {
     if (!end->started)
-        return kind == GW_JOB_COMMAND && end->code == NO_PROGRAM ? GW_CHILD_FAILED : GW_CHILD_STRUCK;
+        return kind == GW_JOB_COMMAND && (end->code == NO_PROGRAM || end->code == NOT_EXECUTABLE)
+                   ? GW_CHILD_FAILED
+                   : GW_CHILD_STRUCK;
     if (end->signal != 0) {
         /* A fault of the program is its own, and so is that it has more memory than was asked for. Other signals come from
          * outside, as that for lack of memory on the node. */

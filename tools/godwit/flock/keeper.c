@@ -34,7 +34,11 @@ enum {
     OOM_SCORE = 500,
     FILE_MODE = 0600
 };
-enum { NO_PROGRAM = 127, START_FAILED = 126 }; /* the exit codes of shells */
+enum {
+    NO_PROGRAM = 127,
+    NOT_EXECUTABLE = 126,
+    START_FAILED = 125
+}; /* the exit codes of shells, and of env(1) */
 enum { SWEEPS = 10 };
 
 #define NS_OF_MS UINT64_C(1000000)
@@ -495,7 +499,9 @@ int gw_keeper_main(const char *folder) {
         sweep();
         count_kills(&k);
     } else {
-        k.end.code = err.code == GW_E_NOTFOUND ? NO_PROGRAM : START_FAILED;
+        k.end.code = err.code == GW_E_NOTFOUND ? NO_PROGRAM
+                     : err.code == GW_E_DENIED ? NOT_EXECUTABLE
+                                               : START_FAILED;
         snprintf(k.end.text, sizeof k.end.text, "%s", err.text);
         tell_in_output(&k);
     }
