@@ -20,7 +20,7 @@ static bool refuse(int fd, const char *dir, gw_err *err) {
     const char *by = text[0] != '\0'
                          ? "process "
                          : "another process"; /* the owner has locked but not yet written its pid */
-    return gw_fail(err, GW_E_DENIED, "%s is in use by %s%s: stop that peer, or give this one another --dir",
+    return gw_fail(err, GW_E_DENIED, "%s is in use by %s%s: stop that one, or give this one another --dir",
                    dir, by, text);
 }
 

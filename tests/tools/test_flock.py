@@ -153,6 +153,37 @@ class Together(Case):
         self.assertRegex(done.stderr, "^godwit submit: there is no job 'true': .* A command stands behind --\n$")
         self.trust()
 
+    def test_a_command_that_may_not_be_executed_fails_its_job(self):
+        with open(self.path("run.sh"), "w") as file:
+            file.write("#!/bin/sh\n")
+        done = self.a.run("submit", "--wait", "--name", "refused", "--", "./run.sh", cwd=self.folder)
+        self.assertEqual((done.returncode, done.stderr), (1, "refused: failed: exit code 126\n"))
+        for member in self.members:
+            self.assertIn("./run.sh", member.logs("refused", "--stderr"))
+        self.trust()
+
+    def test_the_name_of_a_sweep_means_all_its_jobs(self):
+        self.a.do("submit", "--name", "both", "--sweep", "x=1,2", "--", "sh", "-c", "echo {x}; sleep 600")
+        self.runs_on(self.members, "both-1")
+        self.runs_on(self.members, "both-2")
+        self.a.do("submit", "--name", "behind", "--after", "both", "--", "true")
+        self.assertEqual(len(self.a.job("behind")["after"]), 2)
+        waits = self.b.launch("wait", "--dir", self.b.directory, "behind", stderr=subprocess.PIPE, text=True)
+        self.addCleanup(waits.kill)
+        self.a.do("priority", "both", "-3")
+        self.assertEqual([self.a.job(f"both-{i}")["priority"] for i in (1, 2)], [-3, -3])
+        self.a.do("cancel", "both")
+        while "was not done" not in (line := waits.stderr.readline()):
+            self.assertRegex(line, "^behind: waiting: comes after both-[12]$")
+        self.assertIn("godwit cancel behind", line)
+        self.a.do("cancel", "behind")
+        self.assertEqual(waits.wait(PATIENCE), 1)
+        self.assertEqual(waits.stderr.read(), "behind: cancelled\n")
+        waits.stderr.close()
+        self.b.wait("both", code=1)
+        self.assertEqual(self.c.logs("both-2"), "2\n")  # it was cancelled where it ran
+        self.trust()
+
     def test_a_job_is_known_at_all_members_when_it_is_acknowledged_and_waits_while_it_is_held(self):
         held = json.loads(self.a.do("submit", "--json", "--hold", "--name", "held", "--", "true"))
         self.assertGreaterEqual(held["disks"], 2)
@@ -163,6 +194,8 @@ class Together(Case):
         self.c.wait("held")
         self.assertRegex(self.a.do("why", "held"), r"is submitted\n.* on n[123]: starts; it had waited, as it was held\n"
                          r".* on n[123]: is done: exit code 0\n$")
+        os.mkdir(self.path("held"))  # as 'godwit results' leaves it
+        self.assertEqual(self.a.do("why", "held", cwd=self.folder), self.a.do("why", "held"))
         done = self.a.run("cancel", "held")
         self.assertEqual((done.returncode, done.stderr), (1, "godwit cancel: held is over already: done\n"))
 
@@ -432,6 +465,26 @@ class Lives(Case):
         first.wait(job)
         self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0", "0"], ["end"]))
         self.assertEqual(first.do("why", job).count("is asked to end"), 1)
+
+    def test_logs_follow_a_command_that_starts_anew_elsewhere(self):
+        flock = self.flock(3)
+        go = os.path.join(flock.folder, "go")
+        flock[0].submit("--name", "moves", "--", "sh", "-c", f"echo begins; while ! test -e {go}; do sleep 0.05; done; echo ends")
+        first = self.runs_on(flock, "moves")
+        asked = next(member for member in flock if member is not first)
+        shown = asked.launch("logs", "--dir", asked.directory, "-f", "moves", stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        self.addCleanup(shown.kill)
+        self.assertEqual(shown.stdout.readline(), "begins\n")
+        asked.kill()
+        asked.start([member for member in flock if member.is_running()])
+        flock.until_ready_or_trusted()
+        first.lose_power()
+        self.assertEqual(shown.stdout.readline(), "begins\n")
+        open(go, "w").close()
+        said, errors = shown.communicate(timeout=PATIENCE)
+        self.assertEqual((said, shown.returncode), ("ends\n", 0), errors)
+        self.assertIn("it goes on on n", errors)
 
     def test_a_job_of_steps_goes_on_when_a_node_dies_and_ends_with_the_same_bytes(self):
         job = [*STEPS, "--shards", "12", "--steps", "30", "--seed", "5"]

@@ -27,7 +27,7 @@ def fill(mib, seconds=1000):
 class Limits(Case):
     def test_a_job_that_has_more_memory_than_it_asked_for_fails_and_everybody_is_told_why(self):
         flock = self.flock(2)
-        done = flock[0].run("submit", "--wait", "--memory", "64", "--name", "big", "--retries", "1", "--", *fill(200))
+        done = flock[0].run("submit", "--wait", "--memory", "64M", "--name", "big", "--retries", "1", "--", *fill(200))
         self.assertEqual((done.returncode, done.stderr), (1, "big: failed: out of memory: asked 64 MiB\n"))
         for member in flock:
             member.wait("big", code=1)

@@ -9,7 +9,8 @@
  *   {"do": "again", "job": ID, "nonce": ..., "key": ..., "counter": N, "when": MS}    a job that was not done, anew
  *   {"do": "results" | "result", "job": ID, "node": ID, ...}    what the job has left on a node (stock.c)
  *   {"do": "bring", "job": ID}                 its newest checkpoint, which comes into jobs/ of this member
- *   {"do": "jobs"}, {"do": "nodes"}            all of them
+ *   {"do": "jobs" [, "jobs": [ID...]]}         all of them, or these
+ *   {"do": "nodes"}                            all of them
  *   {"do": "change", "job": ID, "cancel": true | "hold": BOOL | "priority": N}
  *   {"do": "log", "job": ID, "stream": "out" | "err" | "rows" | "outputs" | "history", "offset": N [, "node": ID]}     a piece of a child's output
  *   {"do": "wait", "jobs": [ID...], "seconds": N}                                     until they are over

@@ -331,10 +331,11 @@ static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw
     if (record->end_count > 0) *node = record->ends[0].member;
     if (gw_peer_id_is_none(node) && record->round_count > 0)
         *node = record->rounds[record->round_count - 1].member;
-    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange) && gw_peer_id_is_none(node); i++)
-        if (gw_claims_find(gw_exchange_claims_at(m->exchange, i), id) !=
-            NULL) /* it could not be started there */
-            *node = gw_exchange_claims_at(m->exchange, i)->member;
+    for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange) && gw_peer_id_is_none(node); i++) {
+        const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
+        const gw_claim *claim = gw_claims_find(list, id);
+        if (claim != NULL && claim->state == GW_CLAIM_STRUCK) *node = list->member;
+    }
     return !gw_peer_id_is_none(node);
 }
 
@@ -354,12 +355,16 @@ static void show_log(gw_flock_member *m, const gw_reply *reply, const json_t *re
         gw_member_refuse(m, reply, "the job has not run yet");
         return;
     }
-    if (gw_peer_id_equal(&node, &m->identity.id))
+    if (gw_peer_id_equal(&node, &m->identity.id)) {
         gw_member_stock_serve(m, reply, request, NULL, 0);
-    else if (reply->call != NULL)
-        gw_member_pass_on(m, reply, &node, request);
-    else
+    } else if (reply->call != NULL) {
+        json_t *named = json_copy((json_t *)(uintptr_t)request); /* the node might choose another one */
+        gw_json_peer(named, "node", &node);
+        gw_member_pass_on(m, reply, &node, named);
+        json_decref(named);
+    } else {
         gw_member_refuse(m, reply, "the job does not run here any more");
+    }
 }
 
 /* Waiting. */
@@ -550,7 +555,8 @@ static void serve(gw_flock_member *m, const gw_reply *reply, const json_t *reque
     else if (own && strcmp(what, "hello") == 0)
         hello(m, reply);
     else if (own && strcmp(what, "jobs") == 0)
-        gw_member_answer(m, reply, with_list("jobs", gw_member_jobs(m)), NULL, 0);
+        gw_member_answer(m, reply, with_list("jobs", gw_member_jobs(m, json_object_get(request, "jobs"))),
+                         NULL, 0);
     else if (own && strcmp(what, "nodes") == 0)
         gw_member_answer(m, reply, with_list("nodes", gw_member_nodes(m)), NULL, 0);
     else if (own && strcmp(what, "submit") == 0)

@@ -1,6 +1,7 @@
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "tools/godwit/flock/inside.h"
+#include "tools/godwit/flock/submission.h"
 #include "tools/godwit/text/json.h"
 
 #include <sodium.h>
@@ -93,7 +94,8 @@ static void put_ends(json_t *job, const gw_job_record *record) {
     for (uint32_t i = 0; i < record->end_count; i++) {
         json_t *one = json_object();
         gw_json_text(one, "kind", record->ends[i].kind == GW_JOB_END_DONE ? "done" : "stopped");
-        gw_json_hash(one, "hash", &record->ends[i].hash);
+        if (!sodium_is_zero(record->ends[i].hash.bytes, sizeof record->ends[i].hash.bytes))
+            gw_json_hash(one, "hash", &record->ends[i].hash); /* of a job of steps */
         gw_json_count(one, "when_ms", record->ends[i].when);
         gw_json_peer(one, "node", &record->ends[i].member);
         json_array_append_new(ends, one);
@@ -177,8 +179,16 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
     return job;
 }
 
-json_t *gw_member_jobs(const gw_flock_member *m) {
+json_t *gw_member_jobs(const gw_flock_member *m, const json_t *ids) {
     json_t *jobs = json_array();
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        gw_job_record_id id;
+        const gw_job_record *record = gw_submission_read_id(json_string_value(json_array_get(ids, i)), &id)
+                                          ? gw_job_records_find(m->records, &id)
+                                          : NULL;
+        if (record != NULL) json_array_append_new(jobs, job_of(m, record));
+    }
+    if (ids != NULL) return jobs;
     for (uint32_t i = 0; i < gw_job_records_count(m->records); i++)
         json_array_append_new(jobs, job_of(m, gw_job_records_at(m->records, i)));
     return jobs;
@@ -297,7 +307,7 @@ static json_t *shown_job(const json_t *job) {
 
 json_t *gw_member_queue(void *member) {
     const gw_flock_member *m = member;
-    json_t *queue = json_object(), *jobs = gw_member_jobs(m), *shown = json_array();
+    json_t *queue = json_object(), *jobs = gw_member_jobs(m, NULL), *shown = json_array();
     size_t count = json_array_size(jobs);
     json_t **list = calloc(count + 1, sizeof(json_t *));
     GW_ASSERT_MEMORY(list != NULL);

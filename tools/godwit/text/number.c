@@ -5,7 +5,9 @@
 #include <argp.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool gw_number_read(const char *text, uint64_t least, uint64_t most, uint64_t *value) {
     char *end;
@@ -24,6 +26,21 @@ uint64_t gw_number_of_option(struct argp_state *state, const char *option, const
         gw_argp_error(state, "%s: '%s' is not a whole number from %" PRIu64 " to %" PRIu64, option, text,
                       least, most);
     return value;
+}
+
+uint64_t gw_number_memory_of_option(struct argp_state *state, const char *option, const char *text) {
+    static const char units[] = "MGT";
+    char digits[24];
+    size_t length = strspn(text, "0123456789");
+    const char *unit = text[length] != '\0' ? strchr(units, text[length]) : units;
+    uint64_t mib = 0;
+    bool good = length > 0 && length < sizeof digits && unit != NULL &&
+                (text[length] == '\0' || text[length + 1] == '\0');
+    snprintf(digits, sizeof digits, "%.*s", (int)length, text);
+    good = good && gw_number_read(digits, 1, UINT32_MAX >> (10 * (unit - units)), &mib);
+    if (!good)
+        gw_argp_error(state, "%s: '%s' is no amount of memory such as 512M, 2G or 2048 (MiB)", option, text);
+    return mib << (good ? 10 * (unit - units) : 0);
 }
 
 const char *gw_number_memory(uint64_t mib, char text[GW_NUMBER_MEMORY_TEXT]) {

@@ -15,6 +15,10 @@ bool gw_number_read(const char *text, uint64_t least, uint64_t most, uint64_t *v
 uint64_t gw_number_of_option(struct argp_state *state, const char *option, const char *text, uint64_t least,
                              uint64_t most);
 
+/* Reads the argument of an option that is an amount of memory, from 1 MiB on: "2G", "512M", "1T", or a number of MiB. Returns MiB;
+ * on failure as gw_number_of_option. */
+uint64_t gw_number_memory_of_option(struct argp_state *state, const char *option, const char *text);
+
 /* Writes an amount of memory: "2 GiB", "300 MiB". */
 enum { GW_NUMBER_MEMORY_TEXT = 32 };
 const char *gw_number_memory(uint64_t mib, char text[GW_NUMBER_MEMORY_TEXT]);

@@ -7,12 +7,15 @@
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
 
+#include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON_KEY = 512, PREFIX_LEAST = 4, SHORT_ID = 8, NEEDS_TEXT = 100, MOST_FAILED = 100 };
+enum { JSON_KEY = 512, PREFIX_LEAST = 4, SHORT_ID = 8, MOST_FAILED = 100, PAUSE_MS = 200 };
+
+#define RESTART_NS UINT64_C(60000000000) /* a member that ended is waited for */
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     gw_flock_place *place = state->input;
@@ -36,14 +39,19 @@ static const struct argp_option options[] = {
 
 const struct argp gw_flock_argp = {.options = options, .parser = parse};
 
-bool gw_flock_connect(const gw_flock_place *place, gw_flock_client *client, gw_err *err) {
+static bool connect_door(gw_flock_client *client, gw_err *err) {
     char found[GW_PATH_BYTES];
-    char *own = place->dir == NULL ? gw_member_directory() : NULL;
-    *client = (gw_flock_client){.door = {-1}};
-    bool good = gw_directory_find(own != NULL ? own : place->dir, found, err) &&
+    const char *dir = client->place->dir;
+    char *own = dir == NULL ? gw_member_directory() : NULL;
+    bool good = gw_directory_find(own != NULL ? own : dir, found, err) &&
                 gw_member_door_connect(found, &client->door, err);
     free(own);
     return good;
+}
+
+bool gw_flock_connect(const gw_flock_place *place, gw_flock_client *client, gw_err *err) {
+    *client = (gw_flock_client){.place = place, .door = {-1}};
+    return connect_door(client, err);
 }
 
 void gw_flock_disconnect(gw_flock_client *client) {
@@ -54,6 +62,44 @@ void gw_flock_disconnect(gw_flock_client *client) {
 
 json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err) {
     return gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, NULL, NULL, err);
+}
+
+json_t *gw_flock_ask_patiently(gw_flock_client *client, json_t *request, void **bytes, size_t *count,
+                               gw_err *err) {
+    uint64_t end_ns = gw_now_ns() + RESTART_NS;
+    bool connected = true, told = false;
+    json_t *answer;
+    gw_err why;
+    for (;;) {
+        answer = connected ? gw_member_door_ask(&client->door, json_incref(request), GW_FLOCK_PATIENCE_NS,
+                                                bytes, count, err)
+                           : NULL;
+        if (answer != NULL || (connected && err->code != GW_E_PEER) || gw_now_ns() >= end_ns) break;
+        if (told) poll(NULL, 0, PAUSE_MS);
+        gw_member_door_disconnect(&client->door);
+        connected = connect_door(client, &why);
+        if (!connected && !told)
+            fprintf(stderr, "(%s: it is asked again for %d s)\n", why.text, (int)(RESTART_NS / 1000000000));
+        told = true;
+    }
+    json_decref(request);
+    return answer;
+}
+
+json_t *gw_flock_ask_jobs(gw_flock_client *client, json_t *ids, gw_err *err) {
+    json_t *request = json_pack("{s:s,s:O}", "do", "jobs", "jobs", ids), *jobs = NULL, *asked, *job;
+    json_t *answer = gw_flock_ask_patiently(client, request, NULL, NULL, err);
+    size_t i;
+    if (answer == NULL) return NULL;
+    jobs = json_array();
+    asked = json_object();
+    json_array_foreach(ids, i, job) json_object_set_new(asked, json_string_value(job), json_true());
+    json_array_foreach(json_object_get(answer, "jobs"), i, job) { /* of an earlier build it has all jobs */
+        if (json_object_get(asked, gw_flock_text(job, "id")) != NULL) json_array_append(jobs, job);
+    }
+    json_decref(asked);
+    json_decref(answer);
+    return jobs;
 }
 
 bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *node, const char *path,
@@ -78,6 +124,10 @@ static bool is_prefix(const char *text, const char *id) {
     return strlen(text) >= PREFIX_LEAST && strncmp(text, id, strlen(text)) == 0;
 }
 
+static bool is_later(const json_t *job, const json_t *other) {
+    return other == NULL || gw_flock_number(job, "submitted_ms") > gw_flock_number(other, "submitted_ms");
+}
+
 const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_err *err) {
     const json_t *named = NULL, *begun = NULL;
     size_t i, beginnings = 0;
@@ -89,9 +139,7 @@ const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_er
         json_decref(answer);
     }
     json_array_foreach(client->jobs, i, job) {
-        if (strcmp(gw_flock_text(job, "name"), text) == 0 &&
-            (named == NULL || gw_flock_number(job, "submitted_ms") > gw_flock_number(named, "submitted_ms")))
-            named = job;
+        if (strcmp(gw_flock_text(job, "name"), text) == 0 && is_later(job, named)) named = job;
         if (!is_prefix(text, gw_flock_text(job, "id"))) continue;
         begun = job;
         beginnings++;
@@ -102,6 +150,35 @@ const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_er
         gw_fail(err, GW_E_USAGE, "%zu jobs have ids that begin with %s: give more digits", beginnings, text);
     else
         gw_fail(err, GW_E_USAGE, "there is no job '%s': 'godwit queue --all' lists them", text);
+    return NULL;
+}
+
+bool gw_flock_is_of_sweep(const json_t *job, const char *name) {
+    const char *own = gw_flock_text(job, "name");
+    size_t length = strlen(name);
+    return gw_flock_text(job, "sweep")[0] != '\0' && strncmp(own, name, length) == 0 && own[length] == '-' &&
+           own[length + 1] != '\0' && strspn(own + length + 1, "0123456789") == strlen(own + length + 1);
+}
+
+json_t *gw_flock_find_jobs(gw_flock_client *client, const char *text, gw_err *err) {
+    const json_t *one = gw_flock_find_job(client, text, err), *last = NULL;
+    json_t *job, *found = json_array(), *by_name = json_object();
+    const char *name;
+    size_t i;
+    if (one != NULL) json_array_append(found, (json_t *)(uintptr_t)one);
+    json_array_foreach(client->jobs, i, job) if (one == NULL && gw_flock_is_of_sweep(job, text) &&
+                                                 is_later(job, last)) last = job;
+    json_array_foreach(client->jobs, i, job) { /* of one that was tried again, the last */
+        name = gw_flock_text(job, "name");
+        if (last != NULL && gw_flock_is_of_sweep(job, text) &&
+            strcmp(gw_flock_text(job, "sweep"), gw_flock_text(last, "sweep")) == 0 &&
+            is_later(job, json_object_get(by_name, name)))
+            json_object_set(by_name, name, job);
+    }
+    json_object_foreach(by_name, name, job) json_array_append(found, job);
+    json_decref(by_name);
+    if (json_array_size(found) > 0) return found; /* else *err says that there is no such job */
+    json_decref(found);
     return NULL;
 }
 
@@ -171,15 +248,15 @@ static int write_failure(const json_t *job, const json_t *round, char **text) {
     return asprintf(text, "exit code %d", code);
 }
 
-/* What a job asks of a node: "4 cores, 2 GPUs". */
-static const char *needs_of(const json_t *job, char text[NEEDS_TEXT]) {
+const char *gw_flock_needs(const json_t *job, char text[GW_FLOCK_NEEDS_TEXT]) {
     char memory[GW_NUMBER_MEMORY_TEXT];
     int cores = (int)gw_flock_number(job, "cores"), gpus = (int)gw_flock_number(job, "gpus");
-    int at = snprintf(text, NEEDS_TEXT, "%d core%s", cores, cores == 1 ? "" : "s");
+    int at = snprintf(text, GW_FLOCK_NEEDS_TEXT, "%d core%s", cores, cores == 1 ? "" : "s");
     if (gw_flock_number(job, "memory_mib") > 0)
-        at += snprintf(text + at, (size_t)(NEEDS_TEXT - at), ", %s",
+        at += snprintf(text + at, (size_t)(GW_FLOCK_NEEDS_TEXT - at), ", %s",
                        gw_number_memory((uint64_t)gw_flock_number(job, "memory_mib"), memory));
-    if (gpus > 0) snprintf(text + at, (size_t)(NEEDS_TEXT - at), ", %d GPU%s", gpus, gpus == 1 ? "" : "s");
+    if (gpus > 0)
+        snprintf(text + at, (size_t)(GW_FLOCK_NEEDS_TEXT - at), ", %d GPU%s", gpus, gpus == 1 ? "" : "s");
     return text;
 }
 
@@ -195,19 +272,20 @@ static int write_lack(const json_t *job, char **text) {
 
 char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     const char *reason = gw_flock_text(job, "reason");
-    char other[80], needs[NEEDS_TEXT], *text = NULL;
+    char other[80], needs[GW_FLOCK_NEEDS_TEXT], *text = NULL;
     int length;
     name_other(client, gw_flock_text(job, "reason_job"), other, sizeof other);
     if (strcmp(reason, "after") == 0)
         length = asprintf(&text, "comes after %s", other);
     else if (strcmp(reason, "broken") == 0)
-        length = asprintf(&text, "comes after %s, which was not done: cancel it, or submit it anew", other);
+        length = asprintf(&text, "comes after %s, which was not done: 'godwit cancel %s', and submit it anew",
+                          other, gw_flock_text(job, "name"));
     else if (strcmp(reason, "no node") == 0 && gw_flock_number(job, "struck") > 0)
         length = asprintf(
             &text, "cannot start on %d node%s ('godwit logs --stderr' says why), and no other can have it",
             (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s");
     else if (strcmp(reason, "no node") == 0)
-        length = asprintf(&text, "no node that takes jobs has %s", needs_of(job, needs));
+        length = asprintf(&text, "no node that takes jobs has %s", gw_flock_needs(job, needs));
     else if (strcmp(reason, "room") == 0 && gw_flock_number(job, "least") > gw_flock_number(job, "able"))
         length = write_lack(job, &text);
     else if (strcmp(reason, "room") == 0)

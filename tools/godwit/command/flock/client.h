@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { GW_FLOCK_JOBS = 256, GW_FLOCK_AGE_TEXT = 16 };
+enum { GW_FLOCK_JOBS = 256, GW_FLOCK_AGE_TEXT = 16, GW_FLOCK_NEEDS_TEXT = 100 };
 
 #define GW_FLOCK_PATIENCE_NS UINT64_C(30000000000)
 
@@ -24,6 +24,7 @@ extern const struct argp gw_flock_argp;
 
 /* A connection to the member. */
 typedef struct gw_flock_client {
+    const gw_flock_place *place; /* outlives it */
     gw_member_door_client door;
     json_t *jobs; /* as gw_flock_find_job has asked for them; released at the end */
 } gw_flock_client;
@@ -33,6 +34,13 @@ void gw_flock_disconnect(gw_flock_client *client);
 /* Asks; `request` is released, and the caller releases the answer. NULL: it failed. */
 json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err);
 
+/* Asks in the same way for what may take longer than the member lives: one that has ended is waited for, and asked again,
+ * which is said once on standard error. `bytes` and `count` as those of gw_member_door_ask. */
+json_t *gw_flock_ask_patiently(gw_flock_client *client, json_t *request, void **bytes, size_t *count,
+                               gw_err *err);
+/* Asks in that way for the jobs of a list of ids, as far as they are known. The caller releases the list. */
+json_t *gw_flock_ask_jobs(gw_flock_client *client, json_t *ids, gw_err *err);
+
 /* Reads a piece of a file that a job has left on a node, from a place on; no bytes: it ends there. The caller frees *bytes
  * where there are some. */
 bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *node, const char *path,
@@ -41,6 +49,13 @@ bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *no
 /* The job of a name, or whose id begins with the text (four digits at least); of several with one name the one that was
  * submitted last. Borrowed until the client is closed. Fails with GW_E_USAGE. */
 const json_t *gw_flock_find_job(gw_flock_client *client, const char *text, gw_err *err);
+/* The list of jobs that a text means: the one of gw_flock_find_job or, where there is none, those of the sweep that was
+ * submitted last whose jobs have this name before their numbers. The caller releases it. Fails with GW_E_USAGE. */
+json_t *gw_flock_find_jobs(gw_flock_client *client, const char *text, gw_err *err);
+/* Adds the ids of these jobs to a list. */
+bool gw_flock_add_ids(gw_flock_client *client, const char *text, json_t *ids, gw_err *err);
+/* Whether a job is of a sweep whose jobs have this name before their numbers. */
+bool gw_flock_is_of_sweep(const json_t *job, const char *name);
 /* The node of a name or beginning of an id; the caller releases it. Fails with GW_E_USAGE. */
 json_t *gw_flock_find_node(gw_flock_client *client, const char *text, gw_err *err);
 
@@ -54,8 +69,10 @@ void gw_flock_put_own(json_t *spec, uint64_t counter);
 /* Prints what has become of a submission. `live`: nodes that are there. */
 void gw_flock_print_submitted(const gw_flock_place *place, const char *name, const json_t *answer,
                               int64_t live);
-/* Waits until the jobs of a list of ids are over. Returns the exit code: 0 where all are done; -1 on failure. */
+/* Waits until the jobs of a list of ids are over, and says on standard error why some wait and were not done. Returns the exit code: 0 where all are done; -1 on failure. */
 int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err);
+/* What a job asks of a node: "4 cores, 2 GPUs". */
+const char *gw_flock_needs(const json_t *job, char text[GW_FLOCK_NEEDS_TEXT]);
 /* Why a job waits, or has failed, for people; "" where there is nothing to tell. The caller frees it. */
 char *gw_flock_reason(gw_flock_client *client, const json_t *job);
 

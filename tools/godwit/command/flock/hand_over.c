@@ -1,17 +1,11 @@
 #include "tools/godwit/command/flock/hand_over.h"
 
 #include "core/base/assert.h"
-#include "core/os/clock.h"
 #include "tools/godwit/text/json.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PAUSE_MS = 200 };
-
-#define PATIENCE_NS UINT64_C(60000000000) /* with a member that is restarted */
 
 /* What a job's own environment has of the submitter's. */
 static const char *const usual[] = {"PATH",        "HOME",         "USER",       "LANG",
@@ -45,19 +39,9 @@ json_t *gw_flock_environment(const char *const *named, uint32_t count) {
     return list;
 }
 
-json_t *gw_flock_submit(gw_flock_client *client, const gw_flock_place *place, json_t *spec, gw_err *err) {
-    uint64_t end_ns = gw_now_ns() + PATIENCE_NS;
-    json_t *request = json_pack("{s:s,s:o}", "do", "submit", "spec", spec), *answer;
-    gw_err why;
-    for (bool connected = true;;) {
-        answer = connected ? gw_flock_ask(client, json_incref(request), err) : NULL;
-        if (answer != NULL || (connected && err->code != GW_E_PEER) || gw_now_ns() >= end_ns) break;
-        poll(NULL, 0, PAUSE_MS);
-        gw_flock_disconnect(client);
-        connected = gw_flock_connect(place, client, &why);
-    }
-    json_decref(request);
-    return answer;
+json_t *gw_flock_submit(gw_flock_client *client, json_t *spec, gw_err *err) {
+    return gw_flock_ask_patiently(client, json_pack("{s:s,s:o}", "do", "submit", "spec", spec), NULL, NULL,
+                                  err);
 }
 
 bool gw_flock_give_files(gw_flock_client *client, const gw_pack *pack, gw_err *err) {

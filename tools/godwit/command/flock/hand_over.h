@@ -12,7 +12,7 @@ json_t *gw_flock_describe(const char *kind, const char *name, int64_t counter);
 json_t *gw_flock_environment(const char *const *named, uint32_t count);
 /* Submits a job, which is released. A member that ends meanwhile is waited for, and asked again: it is one job. Returns the
  * answer, which the caller releases. */
-json_t *gw_flock_submit(gw_flock_client *client, const gw_flock_place *place, json_t *spec, gw_err *err);
+json_t *gw_flock_submit(gw_flock_client *client, json_t *spec, gw_err *err);
 /* Gives the files that travel to the member, some chunks at a time. */
 bool gw_flock_give_files(gw_flock_client *client, const gw_pack *pack, gw_err *err);
 

@@ -174,7 +174,7 @@ static bool submit(void *context, const void *list, size_t length, uint32_t task
         json_t *spec = describe(f, hello, &files);
         char name[GW_JOB_SPEC_NAME_BYTES + 1];
         snprintf(name, sizeof name, "%s", gw_flock_text(spec, "name"));
-        answer = gw_flock_submit(&f->client, &f->place, spec, err);
+        answer = gw_flock_submit(&f->client, spec, err);
         if (answer != NULL) snprintf(f->job, sizeof f->job, "%s", gw_flock_text(answer, "id"));
         if (answer != NULL && f->line->detach) printf("%s %.8s\n", name, f->job);
     }

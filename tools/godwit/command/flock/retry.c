@@ -58,13 +58,9 @@ static const char doc[] = "Hands jobs to the flock once more that are over and w
 
 /* Whether a job is of the sweep that is meant: that of `one`, or the one with this name. */
 static bool is_meant(const json_t *job, const json_t *one, const char *name) {
-    const char *sweep = gw_flock_text(job, "sweep"), *own = gw_flock_text(job, "name");
-    size_t length = strlen(name);
-    if (one != NULL && gw_flock_text(one, "sweep")[0] == '\0') return job == one;
-    if (sweep[0] == '\0') return false;
-    if (one != NULL) return strcmp(sweep, gw_flock_text(one, "sweep")) == 0;
-    return strncmp(own, name, length) == 0 && own[length] == '-' && own[length + 1] != '\0' &&
-           strspn(own + length + 1, "0123456789") == strlen(own + length + 1);
+    const char *sweep = gw_flock_text(one, "sweep");
+    if (one == NULL) return gw_flock_is_of_sweep(job, name);
+    return sweep[0] == '\0' ? job == one : strcmp(sweep, gw_flock_text(job, "sweep")) == 0;
 }
 
 /* Whether a job that was submitted later tries this one again. */

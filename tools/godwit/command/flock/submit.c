@@ -58,8 +58,10 @@ static const char *const own[] = {"--dir",          "--listen", "--advertise", "
 static void take_nodes(struct argp_state *state, char *text, choice *c) {
     char *dots = strstr(text, "..");
     if (dots != NULL) *dots = '\0';
-    if (!gw_number_read(text, 1, GW_JOB_SPEC_NODES, &c->least) ||
-        (dots != NULL && !gw_number_read(dots + 2, c->least, GW_JOB_SPEC_NODES, &c->most)))
+    bool good = gw_number_read(text, 1, GW_JOB_SPEC_NODES, &c->least) &&
+                (dots == NULL || gw_number_read(dots + 2, c->least, GW_JOB_SPEC_NODES, &c->most));
+    if (dots != NULL) *dots = '.';
+    if (!good)
         gw_argp_error(state, "--nodes: '%s' is neither a number of nodes nor a range such as 2..8", text);
     if (dots == NULL) c->most = c->least;
 }
@@ -140,7 +142,7 @@ static error_t parse_submit(int key, char *arg, struct argp_state *state) {
         c->cores = gw_number_of_option(state, "--cores", arg, 1, 65536);
         return 0;
     case MEMORY:
-        c->memory = gw_number_of_option(state, "--memory", arg, 1, UINT32_MAX);
+        c->memory = gw_number_memory_of_option(state, "--memory", arg);
         return 0;
     case GPUS:
         c->gpus = gw_number_of_option(state, "--gpus", arg, 0, 4096);
@@ -161,7 +163,8 @@ static const struct argp_option submit_options[] = {
     {"nodes", NODES, "N[..M]", 0, "How many nodes it needs to start, and may have (1)", 0},
     {"cores", CORES, "N", 0,
      "Cores that it gets of each node (a command: 1; a job of steps: those of the smallest node)", 0},
-    {"memory", MEMORY, "MIB", 0, "Memory of each node; processes of a job that has more are killed (any)", 0},
+    {"memory", MEMORY, "SIZE", 0,
+     "Memory of each node, such as 512M or 2G; processes of a job that has more are killed (any)", 0},
     {"gpus", GPUS, "N", 0, "GPUs of each node (0)", 0},
     {"priority", PRIORITY, "N", 0, "A priority of 1 is worth 128 places in the queue (0)", 0},
     {"shares", SHARES, "N", 0, "Its share of nodes beyond what jobs need (1)", 0},
@@ -355,42 +358,15 @@ static json_t *describe(const choice *c, const json_t *hello, uint64_t at, int64
 static json_t *find_after(const choice *c, gw_flock_client *client, gw_err *err) {
     json_t *list = json_array();
     for (uint32_t i = 0; i < c->after_count; i++) {
-        const json_t *job = gw_flock_find_job(client, c->after[i], err);
-        if (job == NULL) {
-            json_decref(list);
-            return NULL;
-        }
-        json_array_append_new(list, json_string(gw_flock_text(job, "id")));
+        if (gw_flock_add_ids(client, c->after[i], list, err)) continue;
+        json_decref(list);
+        return NULL;
     }
-    return list;
-}
-
-int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err) {
-    for (;;) {
-        json_t *request = json_pack("{s:s,s:O,s:i}", "do", "wait", "jobs", ids, "seconds", 20);
-        json_t *answer = gw_flock_ask(client, request, err);
-        if (answer == NULL) return -1;
-        bool over = json_is_true(json_object_get(answer, "over"));
-        json_decref(answer);
-        if (over) break;
-    }
-    json_t *answer = gw_flock_ask(client, json_pack("{s:s}", "do", "jobs"), err), *job;
-    size_t i, k;
-    int code = 0;
-    if (answer == NULL) return -1;
-    json_array_foreach(json_object_get(answer, "jobs"), i, job) {
-        for (k = 0; k < json_array_size(ids); k++) {
-            if (strcmp(json_string_value(json_array_get(ids, k)), gw_flock_text(job, "id")) != 0) continue;
-            if (strcmp(gw_flock_text(job, "state"), "done") == 0) continue;
-            char *why = gw_flock_reason(client, job);
-            fprintf(stderr, "%s: %s%s%s\n", gw_flock_text(job, "name"), gw_flock_text(job, "state"),
-                    why[0] != '\0' ? ": " : "", why);
-            free(why);
-            code = 1;
-        }
-    }
-    json_decref(answer);
-    return code;
+    if (json_array_size(list) <= GW_JOB_SPEC_AFTER) return list;
+    gw_fail(err, GW_E_USAGE, "--after: these are %zu jobs, and a job comes after %d others at most",
+            json_array_size(list), GW_JOB_SPEC_AFTER);
+    json_decref(list);
+    return NULL;
 }
 
 /* Packs the files that travel, and gives them to the member. */
@@ -427,7 +403,7 @@ static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
         json_t *spec = describe(c, hello, i, gw_flock_number(hello, "counter") + (int64_t)i, &common);
         char name[GW_JOB_SPEC_NAME_BYTES + 1];
         snprintf(name, sizeof name, "%s", gw_flock_text(spec, "name"));
-        json_t *answer = gw_flock_submit(client, &c->place, spec, err);
+        json_t *answer = gw_flock_submit(client, spec, err);
         if (answer == NULL) {
             code = -1;
             break;
@@ -477,57 +453,6 @@ int gw_submit_main(int argc, char **argv) {
     if (!check_words(&c, &err) || !gw_flock_connect(&c.place, &client, &err))
         return gw_command_fail(argv[0], &err);
     int code = submit_all(&c, &client, &err);
-    gw_flock_disconnect(&client);
-    return code < 0 ? gw_command_fail(argv[0], &err) : code;
-}
-
-/* wait */
-
-typedef struct waited {
-    gw_flock_place place;
-    const char *jobs[GW_FLOCK_JOBS];
-    uint32_t count;
-} waited;
-
-static error_t parse_wait(int key, char *arg, struct argp_state *state) {
-    waited *w = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &w->place;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (w->count == GW_FLOCK_JOBS) gw_argp_error(state, "more than %d jobs", GW_FLOCK_JOBS);
-        w->jobs[w->count++] = arg;
-        return 0;
-    case ARGP_KEY_END:
-        if (w->count == 0) gw_argp_error(state, "give the JOB to wait for");
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const char wait_doc[] = "Waits until jobs are over; the exit code is 0 if all of them are done.";
-
-int gw_wait_main(int argc, char **argv) {
-    waited w = {.count = 0};
-    static const struct argp_child children[] = {{&gw_flock_argp, 0, NULL, 0}, {0}};
-    struct argp argp = {.parser = parse_wait, .args_doc = "JOB...", .doc = wait_doc, .children = children};
-    gw_flock_client client;
-    gw_err err;
-    gw_argp_parse(&argp, argc, argv, &w);
-    if (!gw_flock_connect(&w.place, &client, &err)) return gw_command_fail(argv[0], &err);
-    json_t *ids = json_array();
-    int code = 0;
-    for (uint32_t i = 0; i < w.count && code == 0; i++) {
-        const json_t *job = gw_flock_find_job(&client, w.jobs[i], &err);
-        if (job == NULL)
-            code = -1;
-        else
-            json_array_append(ids, json_object_get(job, "id"));
-    }
-    if (code == 0) code = gw_flock_wait(&client, ids, &err);
-    json_decref(ids);
     gw_flock_disconnect(&client);
     return code < 0 ? gw_command_fail(argv[0], &err) : code;
 }

@@ -129,7 +129,7 @@ static error_t parse_up(int key, char *arg, struct argp_state *state) {
         options->has.cores = (uint32_t)gw_number_of_option(state, "--cores", arg, 1, 65536);
         return 0;
     case MEMORY:
-        options->has.memory_mib = (uint32_t)gw_number_of_option(state, "--memory", arg, 1, UINT32_MAX);
+        options->has.memory_mib = (uint32_t)gw_number_memory_of_option(state, "--memory", arg);
         return 0;
     case GPUS:
         options->has.gpus = (uint32_t)gw_number_of_option(state, "--gpus", arg, 0, 4096);
@@ -174,7 +174,7 @@ static const struct argp_option up_options[] = {
     {"name", NAME, "NAME", 0, "What this node is called (the host's name)", 0},
     {"http", HTTP, "[HOST:]PORT", 0, "Show the queue to browsers: names and states of jobs (off)", 0},
     {"cores", CORES, "N", 0, "How many cores jobs may have here (all)", 0},
-    {"memory", MEMORY, "MIB", 0, "How much memory jobs may have here (all)", 0},
+    {"memory", MEMORY, "SIZE", 0, "How much memory jobs may have here, such as 64G (all)", 0},
     {"gpus", GPUS, "N", 0, "How many GPUs jobs may have here (all)", 0},
     {"child-ports", PORTS, "LO-HI", 0, "The ports that peers of jobs listen on (any free one)", 0},
     {"gate", GATE, "TIME", 0,
