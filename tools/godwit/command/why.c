@@ -1,6 +1,9 @@
 /* `godwit why` tells from the journals of peers what went wrong in a run, and what is suspicious. */
 #include "core/os/clock.h"
+#include "core/os/directory.h"
+#include "core/os/durable.h"
 #include "tools/godwit/command/commands.h"
+#include "tools/godwit/journal/journal.h"
 #include "tools/godwit/options/options.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/suggest.h"
@@ -100,11 +103,21 @@ static bool find_dirs(arguments *a, char (*paths)[GW_PATH_BYTES], gw_err *err) {
     return true;
 }
 
-/* Whether the only argument is no directory, but the name or id of a job of the flock. Beside it --dir is the directory of
- * the flock's member, as in the commands of the flock. */
+/* Whether there is a directory of this name that is Godwit's: it has the marker, or a journal, as a copy may. */
+static bool is_of_peer(const char *dir) {
+    static const char *const names[] = {GW_DIRECTORY_MARKER, GW_DIRECTORY_INNER, GW_JOURNAL_NAME};
+    char path[GW_PATH_BYTES];
+    gw_err err;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (gw_durable_path(path, &err, "%s/%s", dir, names[i]) && access(path, F_OK) == 0) return true;
+    return false;
+}
+
+/* Whether the only argument is no directory of Godwit's, but the name or id of a job of the flock: 'godwit results' leaves
+ * a folder of the job's name. Beside it --dir is the directory of the flock's member, as in the commands of the flock. */
 static bool is_job_of_flock(const arguments *a) {
     return a->named != NULL && a->count == (a->under != NULL ? 2 : 1) && strchr(a->named, '/') == NULL &&
-           access(a->named, F_OK) != 0;
+           !is_of_peer(a->named);
 }
 
 static bool why(arguments *a, gw_err *err) {

@@ -1,11 +1,14 @@
 /* `godwit queue`, `info` and `nodes` show what the flock has and does. */
 #include "core/base/assert.h"
+#include "core/flock/spec.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
 #include "tools/godwit/text/json.h"
+#include "tools/godwit/text/shell_word.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/godwit/text/timestamp.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +46,23 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static const struct argp_child common[] = {{&gw_flock_argp, 0, NULL, 0}, {0}};
 
+/* The columns of the terminal; INT_MAX where there is none, as nothing is cut then. */
 static int width(void) {
     struct winsize size;
     const char *columns = getenv("COLUMNS");
     int given = columns != NULL ? atoi(columns) : 0;
+    if (isatty(STDOUT_FILENO) != 1) return INT_MAX;
     if (given == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) given = size.ws_col;
     return given == 0 ? WIDTH_USUAL : given < WIDTH_LEAST ? WIDTH_LEAST : given;
+}
+
+/* Prints a text in a field of at least so many characters; of a longer one than `most` the beginning, and a mark. */
+static void print_cut(const char *text, int least, int most) {
+    int length = (int)strlen(text);
+    if (length <= most)
+        printf("%-*s", least, text);
+    else
+        printf("%.*s...", most - (int)strlen("..."), text);
 }
 
 /* The order of the queue: what runs, what waits, what is over; each by place. */
@@ -69,22 +83,35 @@ static int compare(const void *a, const void *b) {
     return strcmp(gw_flock_text(x, "id"), gw_flock_text(y, "id"));
 }
 
-static void print_job(gw_flock_client *client, const json_t *job, int columns) {
-    char age[GW_FLOCK_AGE_TEXT], nodes[200] = "";
-    size_t i, used = 0;
+/* Where a job runs, and how far a map is; "" where it runs nowhere. The caller frees it. */
+static char *where(const json_t *job) {
+    char *text = NULL;
+    size_t i, size, nodes = 0;
     json_t *node;
+    FILE *out = open_memstream(&text, &size);
+    GW_ASSERT_MEMORY(out != NULL);
     json_array_foreach(json_object_get(job, "nodes"), i, node) {
         if (strcmp(gw_flock_text(node, "state"), "struck") == 0) continue;
-        used += (size_t)snprintf(nodes + used, sizeof nodes - used, "%s%s", used > 0 ? "," : "",
-                                 gw_flock_text(node, "name"));
-        if (used >= sizeof nodes) break;
+        if (nodes == 0 && gw_flock_number(job, "tasks") > 0)
+            fprintf(out, "%lld/%lld tasks on ", (long long)gw_flock_number(job, "tasks_done"),
+                    (long long)gw_flock_number(job, "tasks"));
+        fprintf(out, "%s%s", nodes++ > 0 ? "," : "", gw_flock_text(node, "name"));
     }
-    char *reason = gw_flock_reason(client, job);
+    GW_ASSERT_MEMORY(fclose(out) == 0);
+    return text;
+}
+
+static void print_job(gw_flock_client *client, const json_t *job, int columns) {
+    char age[GW_FLOCK_AGE_TEXT];
+    char *reason = gw_flock_reason(client, job), *nodes = where(job);
     const char *name = gw_flock_text(job, "name");
-    printf("%.8s  %-*.*s  %-9.9s  %5s  ", gw_flock_text(job, "id"), NAME_WIDTH, NAME_WIDTH,
-           name[0] != '\0' ? name : "-", gw_flock_text(job, "state"),
+    printf("%.8s  ", gw_flock_text(job, "id"));
+    print_cut(name[0] != '\0' ? name : "-", NAME_WIDTH, columns == INT_MAX ? INT_MAX : NAME_WIDTH);
+    printf("  %-9s  %5s  ", gw_flock_text(job, "state"),
            gw_flock_age((uint64_t)gw_flock_number(job, "submitted_ms"), age));
-    printf("%.*s\n", columns - REASON_AT, nodes[0] != '\0' ? nodes : reason);
+    print_cut(nodes[0] != '\0' ? nodes : reason, 0, columns == INT_MAX ? INT_MAX : columns - REASON_AT);
+    printf("\n");
+    free(nodes);
     free(reason);
 }
 
@@ -114,8 +141,8 @@ static void print_queue(gw_flock_client *client, bool all) {
 
 int gw_queue_main(int argc, char **argv) {
     choice c = {.all = false};
-    static const struct argp_option options[] = {{"all", ALL, NULL, 0, "Also list jobs that are over", 0},
-                                                 {0}};
+    static const struct argp_option options[] = {
+        {"all", ALL, NULL, 0, "Also list jobs that are over, which --json always does", 0}, {0}};
     struct argp argp = {.options = options,
                         .parser = parse,
                         .children = common,
@@ -145,7 +172,10 @@ static void print_words(const char *label, const json_t *list) {
     size_t i;
     json_t *word;
     printf("%-12s", label);
-    json_array_foreach(list, i, word) printf("%s%s", i > 0 ? " " : "", json_string_value(word));
+    json_array_foreach(list, i, word) {
+        if (i > 0) printf(" ");
+        gw_shell_word(stdout, json_string_value(word));
+    }
     printf("\n");
 }
 
@@ -161,22 +191,39 @@ static const char *name_of(const json_t *nodes, const json_t *one) {
     return short_id;
 }
 
+/* How many nodes a job may have, and what it asks of each. */
+static void print_needs(const json_t *job) {
+    char needs[GW_FLOCK_NEEDS_TEXT];
+    int least = (int)gw_flock_number(job, "least"), most = (int)gw_flock_number(job, "most");
+    printf("%-12s%d", "nodes", least);
+    if (most >= GW_JOB_SPEC_NODES)
+        printf(" or more");
+    else if (most != least)
+        printf("..%d", most);
+    printf("%s%s\n", least == most ? ", of " : ", each of ", gw_flock_needs(job, needs));
+}
+
 static void print_info(gw_flock_client *client, const json_t *job, const json_t *nodes) {
     char time[GW_TIMESTAMP_UTC_TEXT];
     size_t i;
     json_t *one;
     char *reason = gw_flock_reason(client, job);
+    const char *kind = gw_flock_text(job, "kind");
     printf("%-12s%s\n%-12s%s\n%-12s%s%s%s\n", "job", gw_flock_text(job, "id"), "name",
            gw_flock_text(job, "name"), "state", gw_flock_text(job, "state"), reason[0] != '\0' ? ": " : "",
            reason);
     free(reason);
-    print_words(strcmp(gw_flock_text(job, "kind"), "run") == 0 ? "godwit run" : "command",
+    print_words(strcmp(kind, "run") == 0   ? "godwit run"
+                : strcmp(kind, "map") == 0 ? "godwit map"
+                                           : "command",
                 json_object_get(job, "command"));
+    if (gw_flock_number(job, "tasks") > 0)
+        printf("%-12s%lld of %lld have ended, %lld of them failed\n", "tasks",
+               (long long)gw_flock_number(job, "tasks_done"), (long long)gw_flock_number(job, "tasks"),
+               (long long)gw_flock_number(job, "tasks_failed"));
     printf("%-12s%s\n", "directory", gw_flock_text(job, "directory"));
     printf("%-12s%s\n", "submitted", gw_timestamp_utc((uint64_t)gw_flock_number(job, "submitted_ms"), time));
-    printf("%-12s%d..%d, each of %d cores, %d MiB, %d GPUs\n", "nodes", (int)gw_flock_number(job, "least"),
-           (int)gw_flock_number(job, "most"), (int)gw_flock_number(job, "cores"),
-           (int)gw_flock_number(job, "memory_mib"), (int)gw_flock_number(job, "gpus"));
+    print_needs(job);
     if (gw_flock_text(job, "build")[0] != '\0') printf("%-12s%s\n", "build", gw_flock_text(job, "build"));
     printf("%-12s%d\n", "priority", (int)gw_flock_number(job, "priority"));
     json_array_foreach(json_object_get(job, "nodes"), i, one) {
@@ -185,18 +232,23 @@ static void print_info(gw_flock_client *client, const json_t *job, const json_t 
     if (gw_flock_number(job, "saved") > 0)
         printf("%-12sstep %lld, on more than one node\n", "saved", (long long)gw_flock_number(job, "saved"));
     if (gw_flock_text(job, "tries_again")[0] != '\0')
-        printf("%-12s%.8s, from its checkpoints if it has any\n", "goes on",
-               gw_flock_text(job, "tries_again"));
+        printf("%-12s%.8s%s\n", "tries again", gw_flock_text(job, "tries_again"),
+               strcmp(kind, "run") == 0   ? ", from its checkpoints if it has any"
+               : strcmp(kind, "map") == 0 ? ": the tasks that have not succeeded"
+                                          : ", from its beginning");
     json_array_foreach(json_object_get(job, "rounds"), i, one) {
         printf("%-12sround %d, %sexit code %d, on %s\n", i == 0 ? "failed" : "",
                (int)gw_flock_number(one, "round"),
                json_is_true(json_object_get(one, "out_of_memory")) ? "out of memory, " : "",
                (int)gw_flock_number(one, "code"), name_of(nodes, one));
     }
+    if (json_array_size(json_object_get(job, "rounds")) > 0)
+        printf("%-12s'godwit why %.8s' and 'godwit logs --stderr %.8s' tell why\n", "",
+               gw_flock_text(job, "id"), gw_flock_text(job, "id"));
     json_array_foreach(json_object_get(job, "ends"), i, one) {
-        printf("%-12s%s, on %s\n%-12s%s\n", gw_flock_text(one, "kind"),
-               gw_timestamp_utc((uint64_t)gw_flock_number(one, "when_ms"), time), name_of(nodes, one), "hash",
-               gw_flock_text(one, "hash"));
+        printf("%-12s%s, on %s\n", gw_flock_text(one, "kind"),
+               gw_timestamp_utc((uint64_t)gw_flock_number(one, "when_ms"), time), name_of(nodes, one));
+        if (gw_flock_text(one, "hash")[0] != '\0') printf("%-12s%s\n", "hash", gw_flock_text(one, "hash"));
     }
     if (json_is_true(json_object_get(job, "ends_differ")))
         printf("Two nodes have ended this job with different results: one of them computes wrong, or the job "

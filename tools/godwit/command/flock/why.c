@@ -48,6 +48,18 @@ static void print_names(const char *before, const json_t *names, const char *aft
     if (json_array_size(names) > 0) puts(after);
 }
 
+/* Whether a child of the job has lived that was not refused at once, so that peers have written a journal. */
+static bool has_run(const json_t *events) {
+    size_t i;
+    json_t *event;
+    bool started = false;
+    json_array_foreach(events, i, event) {
+        if (strcmp(gw_flock_text(event, "event"), "start") == 0) started = true;
+        if (strcmp(gw_flock_text(event, "outcome"), "fatal") == 0) return false;
+    }
+    return started;
+}
+
 static void print(gw_flock_client *client, const json_t *job, const json_t *events, const json_t *away) {
     char *reason = gw_flock_reason(client, job);
     printf("Job %s (%.8s): %s%s%s\n\n", gw_flock_text(job, "name"), gw_flock_text(job, "id"),
@@ -55,7 +67,7 @@ static void print(gw_flock_client *client, const json_t *job, const json_t *even
     free(reason);
     gw_story_print(events, stdout);
     print_names("\nNot there, with what they know of it: ", away, "");
-    if (strcmp(gw_flock_text(job, "kind"), "run") == 0)
+    if (strcmp(gw_flock_text(job, "kind"), "run") == 0 && has_run(events))
         printf("\nIts peers tell more, on these nodes, where DIR is the member's directory:\n"
                "godwit why DIR/jobs/%s/state\n",
                gw_flock_text(job, "id"));
