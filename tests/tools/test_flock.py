@@ -326,6 +326,20 @@ class Together(Case):
         self.assertEqual(done.returncode, 1)
         self.assertIn("is in use by process", done.stderr)
 
+    def test_queue_and_info_tell_how_far_a_map_is(self):
+        task = f"test {{}} = 1 || while ! test -e {self.path('go')}; do sleep 0.05; done"
+        self.assertEqual(self.a.launch("map", "--flock", self.a.directory, "--detach", "--name", "far", task, ":::", "1", "2", "3",
+                                       stdout=subprocess.DEVNULL).wait(PATIENCE), 0)
+        self.until("a task has ended", lambda: re.search(r"far +running +\d+ s  1/3 tasks on n", self.a.do("queue")))
+        self.assertIn("\ntasks       1 of 3 have ended, 0 of them failed\n", self.a.do("info", "far"))
+        self.assertIn("'godwit results far'", self.a.run("logs", "far").stderr)
+        open(self.path("go"), "w").close()
+        self.b.wait("far")
+        told = self.a.do("info", self.a.submit("--wait", "--memory", "1G", "--", "sh", "-c", "true; true"))
+        self.assertIn("\ncommand     sh -c 'true; true'\n", told)
+        self.assertIn("\nnodes       1, of 1 core, 1 GiB\n", told)
+        self.assertNotIn("hash", told)
+
     def test_logs_follow_a_job_to_its_end(self):
         os.mkfifo(self.path("go"))
         job = self.a.submit("--", "sh", "-c", f"echo one; cat {self.path('go')}; echo three")
@@ -561,7 +575,7 @@ class Lives(Case):
         flock[1].wait(job)
         flock[0].wait(job)
         forget = lambda member: member.do("forget", "--before", "2100-01-01")  # noqa: E731
-        self.assertEqual(forget(flock[0]), "forgot 1 jobs\n")
+        self.assertEqual(forget(flock[0]), "forgot 1 job\n")
         # The other one may tell it of the job again before it has forgotten it as well.
         self.until("both have forgotten it", lambda: [forget(member) for member in flock] and
                    all(set(member.jobs()) == {held} for member in flock))

@@ -146,7 +146,7 @@ complete -c godwit -n '__godwit_is bench gpt' -l weight-decay -x -d 'The weight 
 complete -c godwit -n '__godwit_is bench gpt' -l workers -x -d 'The number of worker threads'
 
 complete -c godwit -n '__godwit_is cancel' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
-complete -c godwit -n '__godwit_is cancel' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is cancel' -l json -d 'Taken as by the other commands of a flock; this one prints nothing but errors'
 complete -c godwit -n '__godwit_is cancel' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is cancel' -l usage -d 'Print a short usage message, and exit'
 
@@ -173,7 +173,7 @@ complete -c godwit -n '__godwit_is down' -s '?' -l help -d 'Print the options of
 complete -c godwit -n '__godwit_is down' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is drain' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
-complete -c godwit -n '__godwit_is drain' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is drain' -l json -d 'Taken as by the other commands of a flock; this one prints nothing but errors'
 complete -c godwit -n '__godwit_is drain' -l undo -d 'Let the node take jobs again'
 complete -c godwit -n '__godwit_is drain' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is drain' -l usage -d 'Print a short usage message, and exit'
@@ -222,7 +222,7 @@ complete -c godwit -n '__godwit_is generate' -s '?' -l help -d 'Print the option
 complete -c godwit -n '__godwit_is generate' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is hold' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
-complete -c godwit -n '__godwit_is hold' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is hold' -l json -d 'Taken as by the other commands of a flock; this one prints nothing but errors'
 complete -c godwit -n '__godwit_is hold' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is hold' -l usage -d 'Print a short usage message, and exit'
 
@@ -262,7 +262,7 @@ complete -c godwit -n '__godwit_is launch' -l usage -d 'Print a short usage mess
 
 complete -c godwit -n '__godwit_is logs' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is logs' -s f -l follow -d 'Go on with what it writes, until it is over'
-complete -c godwit -n '__godwit_is logs' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is logs' -l json -d 'Taken as by the other commands of a flock; what the job wrote is printed as it is'
 complete -c godwit -n '__godwit_is logs' -l node -x -d 'The output on this node (where it runs, or has ended)'
 complete -c godwit -n '__godwit_is logs' -s n -l lines -x -d 'Only the last N lines'
 complete -c godwit -n '__godwit_is logs' -l stderr -d 'What it wrote to stderr instead of stdout'
@@ -339,7 +339,7 @@ complete -c godwit -n '__godwit_is plot' -s '?' -l help -d 'Print the options of
 complete -c godwit -n '__godwit_is plot' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is priority' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
-complete -c godwit -n '__godwit_is priority' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is priority' -l json -d 'Taken as by the other commands of a flock; this one prints nothing but errors'
 complete -c godwit -n '__godwit_is priority' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is priority' -l usage -d 'Print a short usage message, and exit'
 
@@ -357,7 +357,7 @@ complete -c godwit -n '__godwit_is queue' -s '?' -l help -d 'Print the options o
 complete -c godwit -n '__godwit_is queue' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is release' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
-complete -c godwit -n '__godwit_is release' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is release' -l json -d 'Taken as by the other commands of a flock; this one prints nothing but errors'
 complete -c godwit -n '__godwit_is release' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is release' -l usage -d 'Print a short usage message, and exit'
 
@@ -672,7 +672,7 @@ complete -c godwit -n '__godwit_is up' -s '?' -l help -d 'Print the options of t
 complete -c godwit -n '__godwit_is up' -l usage -d 'Print a short usage message, and exit'
 
 complete -c godwit -n '__godwit_is wait' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
-complete -c godwit -n '__godwit_is wait' -l json -d 'Print JSON'
+complete -c godwit -n '__godwit_is wait' -l json -d 'Taken as by the other commands of a flock; this one prints nothing but errors'
 complete -c godwit -n '__godwit_is wait' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is wait' -l usage -d 'Print a short usage message, and exit'
 

@@ -60,7 +60,7 @@ static const phrase waits[] = {{"held", "it was held"},
                                {"broken", "a job that it comes after was not done"},
                                {"no build", "no node had the build that it began under"},
                                {"no node", "no node could have it"},
-                               {"room", "jobs before it had the nodes"},
+                               {"room", "no node had room for it"},
                                {"away", "it might have run on nodes that were away"},
                                {"newer", "it might have run on nodes with a build that was too new"}};
 static const phrase causes[] = {{"cancelled", ": the job was cancelled"},

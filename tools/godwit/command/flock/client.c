@@ -281,9 +281,10 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
         length = asprintf(&text, "comes after %s, which was not done: 'godwit cancel %s', and submit it anew",
                           other, gw_flock_text(job, "name"));
     else if (strcmp(reason, "no node") == 0 && gw_flock_number(job, "struck") > 0)
-        length = asprintf(
-            &text, "cannot start on %d node%s ('godwit logs --stderr' says why), and no other can have it",
-            (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s");
+        length = asprintf(&text,
+                          "cannot start on %d node%s ('godwit why %.8s' tells why), and no other can have it",
+                          (int)gw_flock_number(job, "struck"), gw_flock_number(job, "struck") == 1 ? "" : "s",
+                          gw_flock_text(job, "id"));
     else if (strcmp(reason, "no node") == 0)
         length = asprintf(&text, "no node that takes jobs has %s", gw_flock_needs(job, needs));
     else if (strcmp(reason, "room") == 0 && gw_flock_number(job, "least") > gw_flock_number(job, "able"))

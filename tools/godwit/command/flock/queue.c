@@ -291,19 +291,20 @@ static const char *limits_of(const json_t *node) {
 static void print_nodes(const json_t *nodes) {
     size_t i;
     json_t *node;
-    int longest = 4;
+    int longest = 4, most = width() == INT_MAX ? INT_MAX : NAME_WIDTH;
     json_array_foreach(nodes, i, node) {
         int length = (int)strlen(gw_flock_text(node, "name"));
-        if (length > longest) longest = length < NAME_WIDTH ? length : NAME_WIDTH;
+        if (length > longest) longest = length < most ? length : most;
     }
     printf("%-*s  %-8s  %-9s  %5s  %6s  %4s  %4s  %-7s  %s\n", longest, "NODE", "ID", "STATE", "CORES", "MIB",
            "GPUS", "JOBS", "LIMITS", "ADDRESS");
     json_array_foreach(nodes, i, node) {
-        printf("%-*.*s  %.8s  %-9s  %5d  %6d  %4d  %4d  %-7s  %s%s\n", longest, longest,
-               gw_flock_text(node, "name"), gw_flock_text(node, "id"), gw_flock_text(node, "state"),
-               (int)gw_flock_number(node, "cores"), (int)gw_flock_number(node, "memory_mib"),
-               (int)gw_flock_number(node, "gpus"), (int)gw_flock_number(node, "jobs"), limits_of(node),
-               gw_flock_text(node, "address"), json_is_true(json_object_get(node, "self")) ? " *" : "");
+        print_cut(gw_flock_text(node, "name"), longest, longest);
+        printf("  %.8s  %-9s  %5d  %6d  %4d  %4d  %-7s  %s%s\n", gw_flock_text(node, "id"),
+               gw_flock_text(node, "state"), (int)gw_flock_number(node, "cores"),
+               (int)gw_flock_number(node, "memory_mib"), (int)gw_flock_number(node, "gpus"),
+               (int)gw_flock_number(node, "jobs"), limits_of(node), gw_flock_text(node, "address"),
+               json_is_true(json_object_get(node, "self")) ? " *" : "");
     }
 }
 
