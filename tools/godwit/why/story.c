@@ -12,6 +12,7 @@
 enum { INDENT = 10, DAY = 10 };
 
 void gw_story_add(json_t *events, const char *node, const char *lines, size_t length) {
+    if (length == 0) return; /* `lines` may be NULL */
     for (const char *end = lines + length, *next; lines < end; lines = next) {
         const char *feed = memchr(lines, '\n', (size_t)(end - lines));
         next = feed != NULL ? feed + 1 : end;
