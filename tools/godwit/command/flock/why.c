@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { USAGE_CODE = 2 }; /* of a child whose options are refused */
+
 /* The history of a job on one node. False: the node does not answer. */
 static bool ask_node(gw_flock_client *client, const char *job, const json_t *node, json_t *events) {
     void *bytes;
@@ -48,16 +50,16 @@ static void print_names(const char *before, const json_t *names, const char *aft
     if (json_array_size(names) > 0) puts(after);
 }
 
-/* Whether a child of the job has lived that was not refused at once, so that peers have written a journal. */
+/* Whether a child of a job of steps has lived that did not refuse its options, so that peers have written a journal. */
 static bool has_run(const json_t *events) {
-    size_t i;
+    size_t i, starts = 0, refusals = 0;
     json_t *event;
-    bool started = false;
     json_array_foreach(events, i, event) {
-        if (strcmp(gw_flock_text(event, "event"), "start") == 0) started = true;
-        if (strcmp(gw_flock_text(event, "outcome"), "fatal") == 0) return false;
+        bool ended = strcmp(gw_flock_text(event, "event"), "end") == 0;
+        starts += strcmp(gw_flock_text(event, "event"), "start") == 0;
+        refusals += ended && gw_flock_number(event, "code") == USAGE_CODE;
     }
-    return started;
+    return starts > refusals;
 }
 
 static void print(gw_flock_client *client, const json_t *job, const json_t *events, const json_t *away) {
