@@ -150,16 +150,10 @@ static void meet(gw_decider *d, const gw_decide_input *in) {
 
 /* Whether a job may be placed now; if not, its view says why. */
 
-static bool is_done(const gw_job_record *record) {
-    for (uint32_t i = 0; i < record->end_count; i++)
-        if (record->ends[i].kind == GW_JOB_END_DONE) return true;
-    return false;
-}
-
 static bool may_follow(entry *e, const gw_job_records *records) {
     for (uint32_t i = 0; i < e->spec.after_count; i++) {
         const gw_job_record *before = gw_job_records_find(records, &e->spec.after[i]);
-        if (before != NULL && is_done(before)) continue;
+        if (before != NULL && gw_job_record_is_done(before)) continue;
         e->view.after = e->spec.after[i];
         e->view.reason = before != NULL && gw_job_record_is_over(before) ? GW_WAIT_BROKEN : GW_WAIT_AFTER;
         return false;
@@ -215,14 +209,20 @@ static bool stays(const work *w, entry *e) {
     return true;
 }
 
+/* Until when a command may run where members are away; 0: it does not. */
+static uint64_t away_until(const work *w, const entry *e) {
+    const gw_decide_input *in = w->in;
+    if (in->sides == NULL || e->spec.kind != GW_JOB_COMMAND) return 0;
+    if (w->lesser) return gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns);
+    uint64_t back_ns = e->was_away && w->d->lesser_ns > 0 ? w->d->lesser_ns + BACK_NS : 0;
+    uint64_t run_ns = gw_sides_run_until(in->sides, &e->id, in->now_ns);
+    return back_ns > run_ns ? back_ns : run_ns;
+}
+
 /* Whether a command may run where members are away, so that it is not to be started here. */
 static bool is_away(work *w, entry *e) {
-    const gw_decide_input *in = w->in;
-    if (e->spec.kind != GW_JOB_COMMAND || (!w->lesser && !e->was_away)) return false;
-    uint64_t until_ns =
-        w->lesser ? gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns)
-                  : w->d->lesser_ns + BACK_NS;
-    e->was_away = until_ns > in->now_ns;
+    uint64_t until_ns = away_until(w, e);
+    e->was_away = until_ns > w->in->now_ns;
     if (!e->was_away) return false;
     if (until_ns < w->back_ns) w->back_ns = until_ns;
     e->view.until_ns = until_ns;
@@ -280,15 +280,7 @@ static bool is_fit(const gw_claims *list, const gw_job_spec *spec) {
            (spec->compute_class == 0 || spec->compute_class == list->compute_class);
 }
 
-/* Whether some job may run where this member cannot see it, or could until a while ago, so that it matters which of those
- * that it sees run here. */
-static bool is_in_doubt(const work *w) {
-    bool was_lesser = w->d->lesser_ns > 0 && w->in->now_ns < w->d->lesser_ns + BACK_NS;
-    return w->lesser || was_lesser || w->in->unreadable;
-}
-
 static void add_nodes(work *w) {
-    bool in_doubt = is_in_doubt(w);
     w->all_doubtful = true;
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
@@ -297,7 +289,7 @@ static void add_nodes(work *w) {
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
         for (uint32_t k = 0; k < list->count; k++) {
-            bool runs = in_doubt && list->list[k].state == GW_CLAIM_RUNNING;
+            bool runs = list->list[k].state == GW_CLAIM_RUNNING;
             bool apart = sets_apart(w, list, &list->list[k]);
             entry *e = runs || apart ? find(w->d, &list->list[k].job) : NULL;
             if (e != NULL && runs) e->running = w->d->decision;

@@ -7,7 +7,8 @@
  * before they do one job's work twice. A child whose job is over, held, or given to others is asked to end at once, and
  * no other one starts in its place before it has ended.
  * A command that may run where members are away is not started on the lesser side of the flock before they are away for
- * `takeover_ns` (sides.h): its effects would happen twice. One that runs on this side goes on. Jobs of steps, whose result is
+ * `takeover_ns` (sides.h): its effects would happen twice. On the other side one that ran on a member which is lost is
+ * started GW_SIDES_BRIEF_NS later, as that member may only be starting again. One that runs on this side goes on. Jobs of steps, whose result is
  * the same however often they run, and maps, of which one row of each task counts, are not held back.
  * While a live member is unreadable (exchange.h), every job may run there: it is placed on no node but those that say
  * that they run it.

@@ -169,6 +169,12 @@ bool gw_job_record_join(gw_job_record *record, const gw_job_record *other) {
 
 /* What follows. */
 
+bool gw_job_record_is_done(const gw_job_record *record) {
+    bool done = false;
+    for (uint32_t i = 0; i < record->end_count; i++) done |= record->ends[i].kind == GW_JOB_END_DONE;
+    return done && !record->cancel;
+}
+
 bool gw_job_record_is_over(const gw_job_record *record) {
     bool over = record->cancel || record->end_count > 0;
     for (uint32_t i = 0; i < record->round_count; i++)

@@ -113,6 +113,8 @@ gw_job_record gw_job_record_copy(const gw_job_record *record);
 bool gw_job_record_join(gw_job_record *record, const gw_job_record *other);
 
 /* Whether the job is over, and nothing starts it again. */
+/* Whether it is done, and was not cancelled before that was known. */
+bool gw_job_record_is_done(const gw_job_record *record);
 bool gw_job_record_is_over(const gw_job_record *record);
 /* The round in which a child may start; GW_JOB_RECORD_ROUNDS: in none any more. */
 uint32_t gw_job_record_next_round(const gw_job_record *record);

@@ -125,6 +125,18 @@ uint64_t gw_sides_taken_until(const gw_sides *sides, const gw_job_record_id *job
     return last_ns > 0 ? last_ns + takeover_ns : 0;
 }
 
+uint64_t gw_sides_run_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t now_ns) {
+    uint64_t last_ns = 0;
+    for (uint32_t i = 0; i < sides->count; i++) {
+        const life *l = &sides->list[i];
+        if (!is_away(l, now_ns) || l->lost_ns <= last_ns || l->lost_ns + GW_SIDES_BRIEF_NS <= now_ns)
+            continue;
+        const gw_claim *claim = gw_claims_find(&l->claims, job);
+        if (claim != NULL && claim->state == GW_CLAIM_RUNNING) last_ns = l->lost_ns;
+    }
+    return last_ns > 0 ? last_ns + GW_SIDES_BRIEF_NS : 0;
+}
+
 uint32_t gw_sides_met_again(const gw_sides *sides) {
     return sides->met_again;
 }

@@ -14,6 +14,7 @@
 
 #define GW_SIDES_SEEN_NS     UINT64_C(86400000000000) /* a member that is away counts for so long */
 #define GW_SIDES_TAKEOVER_NS UINT64_C(600000000000)   /* --takeover, if nothing is said */
+#define GW_SIDES_BRIEF_NS    UINT64_C(5000000000)     /* a member that starts again is back in less */
 
 typedef struct gw_sides gw_sides;
 
@@ -33,6 +34,9 @@ void gw_sides_left(gw_sides *sides, const gw_peer_id *member);
 /* Whether this member's side is the lesser one. `lists` are the claims of live members, its own among them. */
 bool gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, uint32_t count,
                         uint64_t now_ns);
+/* Until when a member that was lost just now, and has told that it runs the job, may come back to it: it may only be
+ * starting again, and what it runs goes on. 0: there is none. */
+uint64_t gw_sides_run_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t now_ns);
 /* How often a member that was away has come back in the life in which it was lost: the two had been cut off from each other.
  * The process of a member that comes back in another life had ended. */
 uint32_t gw_sides_met_again(const gw_sides *sides);

@@ -449,6 +449,46 @@ class Lives(Case):
         high.wait(job)
         self.assertEqual(self.lines(flock.folder, "lives"), ["0", "0"])
 
+    def test_a_member_that_starts_again_finds_its_command_alone(self):
+        flock = self.flock(3)
+        job = self.counted(flock)
+        first = self.runs_on(flock, job)
+        other = next(member for member in flock if member is not first)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        first.kill()
+        self.until("it waits for the member", lambda: other.job(job).get("reason") == "away")
+        self.assertIn(other.job(job)["starts_in_s"], range(1, 6))
+        first.start([other])
+        self.until("it runs there", lambda: [node["name"] for node in other.job(job)["nodes"]] == [first.name])
+        self.let_go(flock)
+        other.wait(job)
+        self.assertEqual(self.lines(flock.folder, "lives"), ["0"])
+
+    def test_what_is_cancelled_stays_so_though_it_is_done_where_nobody_could_be_asked(self):
+        flock = self.flock(3)
+        job = self.counted(flock)
+        first = self.runs_on(flock, job)
+        other = next(member for member in flock if member is not first)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        after = other.submit("--name", "after", "--after", job, "--", "touch", "came-after")
+        first.kill()
+        self.until("it is gone", lambda: other.nodes()[first.name] == "gone")
+        other.do("cancel", job)
+        self.let_go(flock)
+        self.until("it has ended", lambda: not first.keepers())
+        first.start([other])
+        self.until("its end is known", lambda: other.job(job)["ends"])
+        self.assertEqual(other.job(job)["state"], "cancelled")
+        self.assertEqual(other.job(after)["reason"], "broken")
+        other.do("cancel", after)
+
+    def test_a_submission_that_is_on_one_disk_as_the_others_are_away_says_so(self):
+        flock = self.flock(2)
+        flock[1].kill()
+        self.until("it is gone", lambda: flock[0].nodes()["n2"] == "gone")
+        self.assertIn("(on 1 disk so far: other nodes have not confirmed it)", flock[0].do("submit", "--hold", "--name", "alone", "--", "true"))
+        self.assertIn("on 1 disk so far", flock[0].run("cancel", "alone").stderr)
+
     def test_a_command_whose_node_dies_starts_anew_on_another(self):
         flock = self.flock(3)
         job = self.counted(flock)

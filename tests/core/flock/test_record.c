@@ -262,3 +262,16 @@ Test(record, digests_tell_whether_two_members_know_the_same) {
     gw_job_records_close(a);
     gw_job_records_close(b);
 }
+
+Test(record, what_was_cancelled_is_not_done_whenever_its_end_becomes_known) {
+    const gw_job_record_id id = example_id();
+    gw_job_record record = gw_job_record_of(&id);
+    cr_expect_not(gw_job_record_is_done(&record));
+    record.ends[record.end_count++] = (gw_job_record_end){.kind = GW_JOB_END_STOPPED};
+    cr_expect_not(gw_job_record_is_done(&record));
+    record.ends[record.end_count++] = (gw_job_record_end){.kind = GW_JOB_END_DONE};
+    cr_expect(gw_job_record_is_done(&record));
+    record.cancel = true;
+    cr_expect(gw_job_record_is_over(&record));
+    cr_expect_not(gw_job_record_is_done(&record));
+}

@@ -178,3 +178,18 @@ Test(sides, who_comes_back_in_the_same_life_had_been_cut_off) {
     cr_expect_eq(gw_sides_met_again(f.sides), 3);
     close_flock(&f);
 }
+
+Test(sides, who_ran_a_job_when_it_was_lost_may_come_back_to_it_at_once) {
+    flock f = open_flock(1, 3);
+    gw_job_record_id runs = job(1), claimed = job(2);
+    gw_claims_set(&f.claims[0], &(gw_claim){.job = runs, .state = GW_CLAIM_RUNNING});
+    gw_claims_set(&f.claims[0], &(gw_claim){.job = claimed, .state = GW_CLAIM_CLAIMED});
+    cr_expect_eq(gw_sides_run_until(f.sides, &runs, HOUR), 0);
+    lose(&f, 0, HOUR);
+    cr_expect_eq(gw_sides_run_until(f.sides, &runs, HOUR), HOUR + GW_SIDES_BRIEF_NS);
+    cr_expect_eq(gw_sides_run_until(f.sides, &claimed, HOUR), 0);
+    cr_expect_eq(gw_sides_run_until(f.sides, &runs, HOUR + GW_SIDES_BRIEF_NS), 0, "it is not starting again");
+    come_in_another_life(&f, 0);
+    cr_expect_eq(gw_sides_run_until(f.sides, &runs, HOUR + 1), 0, "it says itself what it runs");
+    close_flock(&f);
+}

@@ -167,6 +167,7 @@ typedef struct gw_flock_member {
     gw_member_known known[GW_MEMBER_KNOWN];
     uint32_t known_count;
     bool known_changed;
+    bool copied; /* another process has, or had, this identity later */
 
     /* reach.c */
     gw_contact **contacts; /* members to which a link is wanted */
@@ -247,6 +248,8 @@ void gw_member_meet_close(gw_flock_member *m);
 bool gw_member_address(const gw_flock_member *m, const gw_peer_id *id, gw_addr *addr);
 bool gw_member_is_live(const gw_flock_member *m, const gw_peer_id *id);
 uint32_t gw_member_live_count(const gw_flock_member *m); /* this member among them */
+/* This member, those that are live, and those that are away and have not left. */
+uint32_t gw_member_company(const gw_flock_member *m);
 const char *gw_member_name(const gw_flock_member *m, const gw_peer_id *id, char text[GW_CLAIMS_NAME_TEXT]);
 /* Writes the file of members that were met. */
 void gw_member_write_known(gw_flock_member *m);
@@ -413,7 +416,6 @@ void gw_member_tell_killed(gw_flock_member *m, const gw_job_record_id *job, uint
 void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 
 /* view.c */
-bool gw_member_is_done(const gw_job_record *record);
 /* Why a job waits, as "reason" of an answer has it. */
 const char *gw_member_wait_word(gw_wait_reason reason);
 json_t *gw_member_jobs(const gw_flock_member *m, const json_t *ids); /* NULL: all */

@@ -132,10 +132,12 @@ static void gossip_event(void *context, const gw_gossip_event *event) {
     case GW_GOSSIP_CLONED:
         if (!self) break;
         gw_log(GW_ERROR, "flock",
-               "another process runs with the identity in %s: it is a copy of that directory. This member "
-               "ends; give "
-               "each member a directory of its own",
+               "another process runs with the identity in %s, or has run with it since this copy of the "
+               "directory was made. This member ends. Give each member a directory of its own; where an old "
+               "copy "
+               "was put back, start it again until it has been started as often as the others remember",
                m->directory.path);
+        m->copied = true;
         m->stopped = true;
         gw_loop_stop(m->loop);
         break;
@@ -157,6 +159,13 @@ uint32_t gw_member_live_count(const gw_flock_member *m) {
     for (uint32_t i = 0; i < gw_gossip_count(m->gossip); i++)
         live += gw_gossip_at(m->gossip, i)->state <= GW_GOSSIP_IS_SUSPECT;
     return live;
+}
+
+uint32_t gw_member_company(const gw_flock_member *m) {
+    uint32_t count = gw_member_live_count(m);
+    for (uint32_t i = 0; i < m->known_count; i++)
+        count += !m->known[i].left && !gw_member_is_live(m, &m->known[i].id);
+    return count;
 }
 
 bool gw_member_address(const gw_flock_member *m, const gw_peer_id *id, gw_addr *addr) {

@@ -286,8 +286,9 @@ int gw_member_run(const gw_member_options *options, gw_err *err) {
         .options = options, .tcp_fd = -1, .udp_fd = -1, .lock = {-1}, .directory = {.fd = -1}};
     bool good = open_all(m, err);
     if (good && !m->stopped) gw_loop_run(m->loop);
-    bool closed = close_all(m);
+    bool copied = m->copied, closed = close_all(m);
     if (!closed) return 1; /* a disk does not answer: memory that its thread uses stays */
     free(m);
+    if (copied) return 1; /* which was told */
     return good ? 0 : -1;
 }

@@ -141,7 +141,7 @@ static void hello(gw_flock_member *m, const gw_reply *reply) {
     gw_json_text(object, "build", m->claims.build);
     gw_json_count(object, "counter", (counter > known ? counter : known) + 1);
     gw_json_count(object, "least_cores", least_cores);
-    gw_json_count(object, "live", gw_member_live_count(m));
+    gw_json_count(object, "members", gw_member_company(m));
     gw_member_answer(m, reply, object, NULL, 0);
 }
 
@@ -155,7 +155,7 @@ static void acknowledge(gw_flock_member *m, uint32_t index) {
     gw_json_count(object, "disks", one.durable + one.elsewhere);
     if (one.is_change) {
         gw_json_flag(object, "was_over", false);
-        gw_json_count(object, "live", gw_member_live_count(m));
+        gw_json_count(object, "members", gw_member_company(m));
     }
     if (one.has_files) gw_json_count(object, "file_disks", 1 + one.files_elsewhere);
     gw_member_answer(m, &one.reply, object, NULL, 0);
@@ -261,7 +261,7 @@ static void again(gw_flock_member *m, const gw_reply *reply, const json_t *reque
         gw_member_refuse(m, reply, "the job is not over: there is nothing to try again yet");
         return;
     }
-    if (gw_member_is_done(old)) {
+    if (gw_job_record_is_done(old)) {
         gw_member_refuse(m, reply, "the job is done: there is nothing to try again");
         return;
     }

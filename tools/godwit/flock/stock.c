@@ -526,7 +526,7 @@ static void begin_sweep(void *context) {
         if (record->spec == NULL || !gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err))
             continue;
         if (!gw_hash_equal(&spec.files, &none)) s->lists[s->list_count++] = spec.files;
-        if (spec.kind == GW_JOB_RUN && gw_member_is_done(record) &&
+        if (spec.kind == GW_JOB_RUN && gw_job_record_is_done(record) &&
             gw_children_find(m->children, &record->id) == NULL && !gw_member_is_preparing(m, &record->id))
             s->done[s->done_count++] = record->id;
         if (spec.build != NULL && !gw_job_record_is_over(record)) {

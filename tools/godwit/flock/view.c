@@ -105,16 +105,10 @@ static void put_ends(json_t *job, const gw_job_record *record) {
     if (gw_job_record_ends_differ(record)) gw_json_flag(job, "ends_differ", true);
 }
 
-bool gw_member_is_done(const gw_job_record *record) {
-    for (uint32_t i = 0; i < record->end_count; i++)
-        if (record->ends[i].kind == GW_JOB_END_DONE) return true;
-    return false;
-}
-
 static const char *over_word(const gw_job_record *record) {
-    if (gw_member_is_done(record)) return "done";
-    if (record->end_count > 0) return "stopped";
-    return record->cancel ? "cancelled" : "failed";
+    if (record->cancel) return "cancelled"; /* whatever was known of its end later */
+    if (gw_job_record_is_done(record)) return "done";
+    return record->end_count > 0 ? "stopped" : "failed";
 }
 
 /* How many live members do not have a build. */

@@ -87,7 +87,10 @@ static void words_of_start(const json_t *event, char text[GW_STORY_TEXT]) {
                                gw_journal_number(event, "round", 0));
     if (from != NULL)
         at += (size_t)snprintf(text + at, GW_STORY_TEXT - at, ", as %.64s is gone, where it ran", from);
-    if (waited[0] != '\0') snprintf(text + at, GW_STORY_TEXT - at, "; it had waited, as %s", waited);
+    /* That it waited for a node to come back goes without saying where that is gone. */
+    bool plain = from != NULL && waited[0] != '\0' && strcmp(gw_journal_text(event, "waited"), "away") == 0;
+    if (waited[0] != '\0' && !plain)
+        snprintf(text + at, GW_STORY_TEXT - at, "; it had waited, as %s", waited);
 }
 
 const char *gw_story_words(const json_t *event, char text[GW_STORY_TEXT]) {

@@ -73,7 +73,7 @@ static int change_job(const char *command, gw_flock_client *client, const json_t
         if (alone)
             fprintf(stderr, "%s: %s is over already: %s\n", command, name, gw_flock_text(job, "state"));
         code = alone;
-    } else if (gw_flock_number(answer, "disks") < 2 && gw_flock_number(answer, "live") > 1) {
+    } else if (gw_flock_number(answer, "disks") < 2 && gw_flock_number(answer, "members") > 1) {
         fprintf(stderr, "%s: %s: on %d disk%s so far: other nodes have not confirmed it\n", command, name,
                 (int)gw_flock_number(answer, "disks"), gw_flock_number(answer, "disks") == 1 ? "" : "s");
     }

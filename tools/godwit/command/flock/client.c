@@ -327,7 +327,7 @@ void gw_flock_put_own(json_t *spec, uint64_t counter) {
 }
 
 void gw_flock_print_submitted(const gw_flock_place *place, const char *name, const json_t *answer,
-                              int64_t live) {
+                              int64_t members) {
     if (place->json) {
         json_t *object = json_object();
         gw_json_text(object, "id", gw_flock_text(answer, "id"));
@@ -342,10 +342,10 @@ void gw_flock_print_submitted(const gw_flock_place *place, const char *name, con
         return;
     }
     printf("%s %.8s", name, gw_flock_text(answer, "id"));
-    if (gw_flock_number(answer, "disks") < 2 && live > 1)
+    if (gw_flock_number(answer, "disks") < 2 && members > 1)
         printf("  (on %d disk so far: other nodes have not confirmed it)",
                (int)gw_flock_number(answer, "disks"));
-    if (gw_flock_number(answer, "file_disks") == 1 && live > 1)
+    if (gw_flock_number(answer, "file_disks") == 1 && members > 1)
         printf("  (its files are on 1 disk so far: no other node has confirmed them)");
     printf("\n");
     fflush(stdout);

@@ -109,7 +109,8 @@ static bool try_again(const choice *c, gw_flock_client *client, const json_t *jo
     gw_flock_put_own(request, (uint64_t)gw_flock_number(hello, "counter") + at);
     json_t *answer = gw_flock_ask(client, request, err);
     if (answer == NULL) return gw_fail_in(err, "%s", gw_flock_text(job, "name"));
-    gw_flock_print_submitted(&c->place, gw_flock_text(job, "name"), answer, gw_flock_number(hello, "live"));
+    gw_flock_print_submitted(&c->place, gw_flock_text(job, "name"), answer,
+                             gw_flock_number(hello, "members"));
     json_array_append(ids, json_object_get(answer, "id"));
     json_decref(answer);
     return true;

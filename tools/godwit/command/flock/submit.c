@@ -408,7 +408,7 @@ static int submit_all(const choice *c, gw_flock_client *client, gw_err *err) {
             code = -1;
             break;
         }
-        gw_flock_print_submitted(&c->place, name, answer, gw_flock_number(hello, "live"));
+        gw_flock_print_submitted(&c->place, name, answer, gw_flock_number(hello, "members"));
         json_array_append(ids, json_object_get(answer, "id"));
         json_decref(answer);
     }
