@@ -270,8 +270,8 @@ Test(members, on_the_lesser_side_leave_commands_to_the_other_one) {
     sim_flock_close(w);
 }
 
-/* With two, nobody can tell whether the other one is dead: the one of the lower id goes on, the other after a while. */
-Test(members, of_a_pair_take_over_at_once_or_after_takeover) {
+/* With two, nobody can tell whether the other one is dead: the one of the lower id goes on soon, the other after a while. */
+Test(members, of_a_pair_take_over_soon_or_after_takeover) {
     for (uint32_t dead = 0; dead < 2; dead++) {
         uint32_t left = 1 - dead;
         sim_flock *w = open_members(2, 1);
@@ -284,7 +284,7 @@ Test(members, of_a_pair_take_over_at_once_or_after_takeover) {
         sim_flock_drain(w, left, false);
         run(w, 0.1);
         end_machine(w, dead);
-        run(w, 3);
+        run(w, dead == 1 ? 9 : 3); /* it might only be starting again */
         cr_expect_eq(runs(w, left, &id), dead == 1);
         gw_job_view view = gw_decider_view(w->members[left].decider, &id);
         cr_expect_eq(view.reason, dead == 1 ? GW_WAIT_NOT : GW_WAIT_AWAY);
