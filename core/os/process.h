@@ -35,9 +35,8 @@ typedef struct gw_spawn {
 
 /* Starts a process. The kernel ends it when the calling *thread* ends, so that the caller is a thread that
  * lives as long as the process may. Fails with GW_E_NOTFOUND where there is no such file, with GW_E_DENIED where it may not
- * or cannot be executed, with GW_E_LIMIT where the
- * system takes no command line as long, with GW_E_NOMEM where it lacks processes, descriptors or memory for now, and with
- * GW_E_IO. The caller ends the process by gw_process_kill, reaps it by
+ * or cannot be executed, with GW_E_LIMIT where the system takes no command line as long, with GW_E_NOMEM where it lacks
+ * processes, descriptors or memory for now, and with GW_E_IO. The caller ends the process by gw_process_kill, reaps it by
  * gw_process_wait or gw_process_reap, and calls gw_process_close. */
 bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err);
 

@@ -72,8 +72,8 @@ class Case(unittest.TestCase):
             return file.read().splitlines()
         return []
 
-    def on_a_small_disk(self, left):
-        """Two members. All but `left` bytes of the second one's disk are taken by a file there, `fill`."""
+    def on_a_small_disk(self, left, before=lambda flock: None):
+        """Two members. All but `left` bytes of the second one's disk are taken by a file there, `fill`, after `before`."""
         if os.geteuid() != 0:
             self.skipTest("only root can mount a small disk")
         disk = folder_for(self)
@@ -85,6 +85,7 @@ class Case(unittest.TestCase):
         self.addCleanup(flock.close)
         flock[1].directory = os.path.join(disk, "n2")
         flock.start()
+        before(flock)
         with open(os.path.join(disk, "fill"), "wb", buffering=0) as file:
             with contextlib.suppress(OSError):
                 while file.write(b"x" * (1 << 20)) == 1 << 20:
@@ -642,7 +643,16 @@ class Lives(Case):
         self.assertIn("sealed with a key that this peer does not have", flock[0].last_words())
 
     def test_a_full_disk_is_told_and_nothing_is_acknowledged_there(self):
-        flock, disk = self.on_a_small_disk(0)
+        running = []
+
+        def run_there(flock):
+            flock.until_ready()
+            flock[0].do("drain", "n1")
+            running.append(self.counted(flock))
+            self.until("it lives there", lambda: self.lines(flock.folder, "lives"))
+            flock[0].do("drain", "--undo", "n1")
+
+        flock, disk = self.on_a_small_disk(0, run_there)
         large = "LARGE=" + "x" * 8192  # more than what is left of the last page
         job = json.loads(flock[0].do("submit", "--json", "--hold", "--env", large, "--", "true"))
         self.assertEqual(job["disks"], 1)
@@ -654,9 +664,13 @@ class Lives(Case):
         done = flock[1].run("submit", "--", "true")
         self.assertEqual(done.returncode, 2)
         self.assertIn("takes no writes: submit at another one", done.stderr)
+        self.assertIs(self.runs_on(flock, running[0]), flock[0])  # though nothing can be written of its end there
+        self.until("it lives again", lambda: len(self.lines(flock.folder, "lives")) == 2)
+        self.let_go(flock)
+        flock[0].wait(running[0])
         os.truncate(os.path.join(disk, "fill"), 0)
         self.until("it takes writes again", lambda: flock[0].nodes()["n2"] == "ready")
-        self.assertEqual(set(flock[1].jobs()), {job["id"]})
+        self.assertEqual(set(flock[1].jobs()), {job["id"], running[0]})
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ Test(process, its_end_is_told) {
                      "signal 11 (Segmentation fault)");
 }
 
-Test(process, a_file_that_is_not_there_is_an_error) {
+Test(process, a_file_that_is_not_there_or_no_program_is_an_error) {
     const int fds[] = {0, 1};
     gw_spawn spawn = shell("", fds);
     gw_process process;
@@ -138,7 +138,7 @@ Test(process, a_file_that_is_not_there_is_an_error) {
     cr_assert_eq(err.code, GW_E_NOTFOUND, "%s", err.text);
     spawn.file = "/etc/passwd";
     cr_assert_not(gw_process_spawn(&spawn, &process, &err));
-    cr_assert_eq(err.code, GW_E_IO, "%s", err.text);
+    cr_assert_eq(err.code, GW_E_DENIED, "%s", err.text);
 }
 
 /* Starts a shell that starts another process and says its number; both wait for ever. */

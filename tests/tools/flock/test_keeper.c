@@ -160,8 +160,16 @@ Test(keeper, what_cannot_be_started_is_told_and_so_is_why) {
     cr_assert_eq(end_of(start()), 0);
     end = read_end();
     cr_expect_not(end.started);
-    cr_expect_eq(end.code, 126);
+    cr_expect_eq(end.code, 125);
     cr_expect_not_null(strstr(end.text, "/nowhere/at/all"), "%s", end.text);
+    scratch_write_text("script", "echo no\n");
+    const char *const not_executable[] = {scratch_path("script"), NULL};
+    task = task_of(not_executable);
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    end = read_end();
+    cr_expect_not(end.started);
+    cr_expect_eq(end.code, 126);
 }
 
 Test(keeper, a_command_that_is_asked_ends_and_one_that_does_not_is_killed) {
@@ -346,6 +354,6 @@ Test(keeper, files_that_are_not_as_they_were_written_are_refused) {
     unlink(scratch_path(GW_KEEPER_END));
     cr_expect_eq(end_of(start()), 0);
     end = read_end();
-    cr_expect(!end.started && end.code == 126);
+    cr_expect(!end.started && end.code == 125);
     cr_expect_not_null(strstr(end.text, "no command"), "%s", end.text);
 }

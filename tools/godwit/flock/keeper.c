@@ -42,6 +42,8 @@ enum {
 enum { SWEEPS = 10 };
 
 #define NS_OF_MS UINT64_C(1000000)
+#define FULL_DISK_NS                                                                                         \
+    UINT64_C(4000000000) /* an end is given up that cannot be written, where the job is to go on elsewhere */
 
 /* The task. */
 
@@ -258,9 +260,18 @@ static uint64_t seconds(const keeper *k, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(k->task, key)) * 1000000000u;
 }
 
-/* Writes the end; a disk that is full now may have room later, and nobody else knows how the command ended. */
+/* Whether the keeper has been asked to end. */
+static bool is_asked(keeper *k) {
+    struct signalfd_siginfo info;
+    while (read(k->signals, &info, sizeof info) == sizeof info) k->end.asked |= info.ssi_signo != SIGCHLD;
+    return k->end.asked;
+}
+
+/* Writes the end; a disk that is full now may have room later, and nobody else knows how the command ended. Where the job
+ * is to go on elsewhere, others wait for that: they get to know of no end, and it runs once more. */
 static int finish(keeper *k) {
     gw_err err;
+    uint64_t began_ns = gw_now_ns();
     k->end.when = gw_wall_s();
     for (;;) {
         json_t *object = json_object();
@@ -278,6 +289,7 @@ static int finish(keeper *k) {
         if (k->end.text[0] != '\0') gw_json_text(object, "text", k->end.text);
         if (replace(k->folder, GW_KEEPER_END, object, &err)) return 0;
         if (access(k->folder, F_OK) != 0) return 1;
+        if (is_asked(k) && gw_now_ns() - began_ns >= FULL_DISK_NS) return 1;
         poll(NULL, 0, LOOK_MS);
     }
 }

@@ -69,7 +69,8 @@ void gw_flock_put_own(json_t *spec, uint64_t counter);
 /* Prints what has become of a submission. `members`: nodes that are there or away. */
 void gw_flock_print_submitted(const gw_flock_place *place, const char *name, const json_t *answer,
                               int64_t members);
-/* Waits until the jobs of a list of ids are over, and says on standard error why some wait and were not done. Returns the exit code: 0 where all are done; -1 on failure. */
+/* Waits until the jobs of a list of ids are over, and says on standard error why some wait and were not done. Returns the
+ * exit code: 0 where all are done; -1 on failure. */
 int gw_flock_wait(gw_flock_client *client, json_t *ids, gw_err *err);
 /* What a job asks of a node: "4 cores, 2 GPUs". */
 const char *gw_flock_needs(const json_t *job, char text[GW_FLOCK_NEEDS_TEXT]);
