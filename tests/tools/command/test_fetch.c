@@ -286,6 +286,35 @@ Test(fetch, what_two_nodes_have_run_comes_from_the_one_that_counts) {
     close_front(&front);
 }
 
+static void end_elsewhere(flock *f) {
+    add_row(f, 0, 0, 0, 1, "by 0");
+    f->over = true;
+}
+
+/* Two nodes ran a task, one of which was told that the job is over before it heard that the other one had run it. */
+Test(fetch, a_task_that_was_ended_as_the_job_was_over_may_have_a_better_row_elsewhere) {
+    flock *f = open_flock();
+    command front = open_front(f);
+    gw_map_row halted = {.task = 0,
+                         .outcome = GW_MAP_FAILURE,
+                         .attempt = 1,
+                         .who = id_of(1),
+                         .exit_code = GW_MAP_HALTED,
+                         .signal = 15,
+                         .hash = hash_of("")};
+    add_output(f, 0, 0, 0, 1, "by 0");
+    add_output(f, 1, 1, 0, 1, "");
+    add_entry(f, 1, 1, 0, &halted);
+    add_entry(f, 2, 1, 1, NULL);
+    front.fetch = gw_flock_fetch_open(&front.client, &front.place, "00", 1);
+    for (int i = 0; i < 5; i++) look(&front);
+    cr_assert_eq(f->taken[0], 0);
+    change(f, end_elsewhere);
+    look_for(&front, 0);
+    cr_assert_str_eq(f->text[0], "by 0");
+    close_front(&front);
+}
+
 static void have_rows_away(flock *f) {
     f->over = f->rows_away = true;
 }

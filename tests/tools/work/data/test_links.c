@@ -47,7 +47,8 @@ static gw_op_status find_nothing(void *context, const gw_peer_id *requester, con
 
 static void open_rig(void) {
     const uint8_t seed[32] = {1};
-    const gw_data_links_options how = {.kinds = GW_FABRIC_TCP | GW_FABRIC_SHM, .time_scale_percent = 100};
+    const gw_data_links_options how = {
+        .kinds = GW_FABRIC_TCP | GW_FABRIC_SHM, .rails = 1, .time_scale_percent = 100};
     const gw_fetch_provider provider = {.find = find_nothing};
     gw_err err;
     gw_identity_from_seed(seed, 1, 7, &r.self);

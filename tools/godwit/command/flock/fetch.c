@@ -80,6 +80,9 @@ struct gw_flock_fetch {
     gw_map_take *take;
     void *map;
     uint32_t news; /* rows and outputs that were not known */
+    bool
+        halted; /* some row is of a task that was ended as the job was over: another node may have a better one */
+    bool last; /* the job is over, and its rows were read at all nodes where that matters */
 };
 
 enum { COMMITTED = 1, TAKEN = 2 };
@@ -233,6 +236,7 @@ static bool take_rows(void *context, const gw_map_origin *name, uint64_t first, 
             GW_ASSERT_MEMORY(o->tasks != NULL);
         }
         o->tasks[o->count++] = rows[i].task;
+        f->halted |= gw_map_row_was_halted(&rows[i]);
         f->news++;
     }
     return true;
@@ -245,6 +249,7 @@ static void take_commit(void *context, const gw_map_origin *name, uint64_t count
     for (uint64_t i = 0; i < count && i < o->count; i++) {
         uint32_t task = o->tasks[i];
         if (f->state[task] != 0 || gw_map_table_find(f->table, task, &row) == GW_MAP_NOTHING) continue;
+        if (gw_map_row_was_halted(&row) && !f->last) continue;
         f->state[task] |= COMMITTED;
         find_source(f, &row.who)->due++;
     }
@@ -252,6 +257,7 @@ static void take_commit(void *context, const gw_map_origin *name, uint64_t count
 
 /* Takes all rows that are known as if they were committed. */
 static void commit_all(gw_flock_fetch *f) {
+    f->last = true;
     for (uint32_t i = 0; i < f->origin_count; i++) {
         gw_map_origin name = f->origins[i].name;
         take_commit(f, &name, f->origins[i].count);
@@ -315,10 +321,11 @@ static bool read_rows(gw_flock_fetch *f) {
     }
 }
 
-/* Reads all rows of a job that is over: whoever has ended it has them, and each node that ran it to its end. */
+/* Reads all rows of a job that is over: whoever has ended it has them, and each node that ran it to its end. A node that
+ * ran a task beside another one may have been told that the job is over before it heard how that had ended there. */
 static bool read_last_rows(gw_flock_fetch *f) {
     bool asked = read_rows(f);
-    while (asked && count_rows(f) < f->tasks) {
+    while (asked && (count_rows(f) < f->tasks || f->halted)) {
         ask_for_nodes(f);
         if (!go_to_next_rows(f)) break;
         asked = read_rows(f);
