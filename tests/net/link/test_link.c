@@ -75,6 +75,17 @@ static void on_accepted(void *context, gw_stream *stream, const gw_remote *remot
     gw_links_adopt(n->links, stream);
 }
 
+/* Takes an address again that was a node's. A connection of another process may have its port for a while. */
+static void bind_again(node *n, const gw_addr *addr, int *tcp) {
+    gw_err err;
+    bool bound = gw_endpoint_bind(addr, tcp, &n->udp, &n->addr, &err);
+    for (int i = 0; !bound && i < 3000; i++) {
+        usleep(10000);
+        bound = gw_endpoint_bind(addr, tcp, &n->udp, &n->addr, &err);
+    }
+    flock_need(bound, &err);
+}
+
 /* Starts a node at *addr, or on a free port if its family is 0. */
 static void start_at(node *n, gw_loop *loop, gw_addr addr) {
     gw_err err;
@@ -83,7 +94,7 @@ static void start_at(node *n, gw_loop *loop, gw_addr addr) {
     if (addr.family == 0)
         flock_bind(&n->addr, &tcp, &n->udp);
     else
-        flock_need(gw_endpoint_bind(&addr, &tcp, &n->udp, &n->addr, &err), &err);
+        bind_again(n, &addr, &tcp);
     n->peer.local.listen = n->addr;
     gw_listener_events accepting = {.context = n, .accepted = on_accepted};
     gw_link_events events = {.context = n, .up = on_up, .down = on_down, .message = on_message};
