@@ -8,8 +8,9 @@
  * no other one starts in its place before it has ended.
  * A command that may run where members are away is not started on the lesser side of the flock before they are away for
  * `takeover_ns` (sides.h): its effects would happen twice. On the other side one that ran on a member which is lost is
- * started GW_SIDES_BRIEF_NS later, as that member may only be starting again. One that runs on this side goes on. Jobs of steps, whose result is
- * the same however often they run, and maps, of which one row of each task counts, are not held back.
+ * started GW_SIDES_BRIEF_NS later, as that member may only be starting again. One that runs on this side goes on. Jobs of
+ * steps, whose result is the same however often they run, and maps, of which one row of each task counts, are not held
+ * back.
  * While a live member is unreadable (exchange.h), every job may run there: it is placed on no node but those that say
  * that they run it.
  * While the member is not past its gate (exchange.h), it starts and stops nothing.

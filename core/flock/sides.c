@@ -112,29 +112,29 @@ bool gw_sides_is_lesser(const gw_sides *sides, const gw_claims *const *lists, ui
     return away > live || (away == live && is_lower);
 }
 
-uint64_t gw_sides_taken_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t since_ns,
-                              uint64_t takeover_ns, uint64_t now_ns) {
+/* Until when, for so long after the last loss of a member that is away, a job may be that member's: it was lost since then,
+ * or it had claimed the job (`runs`: it had told that it runs it). 0: the job is none of theirs. */
+static uint64_t theirs_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t since_ns, bool runs,
+                             uint64_t for_ns, uint64_t now_ns) {
     uint64_t last_ns = 0;
     for (uint32_t i = 0; i < sides->count; i++) {
         const life *l = &sides->list[i];
-        if (!is_away(l, now_ns) || l->lost_ns <= last_ns || l->lost_ns + takeover_ns <= now_ns) continue;
+        if (!is_away(l, now_ns) || l->lost_ns <= last_ns || l->lost_ns + for_ns <= now_ns) continue;
         const gw_claim *claim = gw_claims_find(&l->claims, job);
-        if (since_ns <= l->lost_ns || (claim != NULL && claim->state != GW_CLAIM_STRUCK))
-            last_ns = l->lost_ns;
+        bool claimed =
+            claim != NULL && (runs ? claim->state == GW_CLAIM_RUNNING : claim->state != GW_CLAIM_STRUCK);
+        if (since_ns <= l->lost_ns || claimed) last_ns = l->lost_ns;
     }
-    return last_ns > 0 ? last_ns + takeover_ns : 0;
+    return last_ns > 0 ? last_ns + for_ns : 0;
+}
+
+uint64_t gw_sides_taken_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t since_ns,
+                              uint64_t takeover_ns, uint64_t now_ns) {
+    return theirs_until(sides, job, since_ns, false, takeover_ns, now_ns);
 }
 
 uint64_t gw_sides_run_until(const gw_sides *sides, const gw_job_record_id *job, uint64_t now_ns) {
-    uint64_t last_ns = 0;
-    for (uint32_t i = 0; i < sides->count; i++) {
-        const life *l = &sides->list[i];
-        if (!is_away(l, now_ns) || l->lost_ns <= last_ns || l->lost_ns + GW_SIDES_BRIEF_NS <= now_ns)
-            continue;
-        const gw_claim *claim = gw_claims_find(&l->claims, job);
-        if (claim != NULL && claim->state == GW_CLAIM_RUNNING) last_ns = l->lost_ns;
-    }
-    return last_ns > 0 ? last_ns + GW_SIDES_BRIEF_NS : 0;
+    return theirs_until(sides, job, UINT64_MAX, true, GW_SIDES_BRIEF_NS, now_ns);
 }
 
 uint32_t gw_sides_met_again(const gw_sides *sides) {
