@@ -3,9 +3,11 @@
 #include "core/base/assert.h"
 #include "core/os/clock.h"
 #include "core/os/directory.h"
+#include "tools/godwit/flock/history.h"
 #include "tools/godwit/flock/member.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
+#include "tools/godwit/why/story.h"
 
 #include <poll.h>
 #include <sodium.h>
@@ -100,6 +102,21 @@ json_t *gw_flock_ask_jobs(gw_flock_client *client, json_t *ids, gw_err *err) {
     json_decref(asked);
     json_decref(answer);
     return jobs;
+}
+
+bool gw_flock_ask_history(gw_flock_client *client, const char *job, const json_t *node, const char *label,
+                          json_t *events) {
+    void *bytes;
+    size_t count;
+    gw_err err;
+    json_t *request = json_pack("{s:s,s:s,s:s,s:i,s:s}", "do", "log", "job", job, "stream",
+                                GW_JOB_HISTORY_NAME, "offset", 0, "node", gw_flock_text(node, "id"));
+    json_t *answer = gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, &err);
+    if (answer == NULL) return false;
+    gw_story_add(events, label, bytes, count);
+    free(bytes);
+    json_decref(answer);
+    return true;
 }
 
 bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *node, const char *path,

@@ -41,6 +41,11 @@ json_t *gw_flock_ask_patiently(gw_flock_client *client, json_t *request, void **
 /* Asks in that way for the jobs of a list of ids, as far as they are known. The caller releases the list. */
 json_t *gw_flock_ask_jobs(gw_flock_client *client, json_t *ids, gw_err *err);
 
+/* Adds the events of a job's history on a node of the list of nodes (tools/godwit/why/story.h), as of a node called `label`.
+ * False: the node does not answer. */
+bool gw_flock_ask_history(gw_flock_client *client, const char *job, const json_t *node, const char *label,
+                          json_t *events);
+
 /* Reads a piece of a file that a job has left on a node, from a place on; no bytes: it ends there. The caller frees *bytes
  * where there are some. */
 bool gw_flock_read_file(gw_flock_client *client, const char *job, const char *node, const char *path,

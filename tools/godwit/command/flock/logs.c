@@ -2,8 +2,8 @@
 #include "core/flock/claims.h"
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
-#include "tools/godwit/flock/history.h"
 #include "tools/godwit/flock/keeper.h"
+#include "tools/godwit/flock/member.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/text/suggest.h"
 #include "tools/godwit/why/story.h"
@@ -104,15 +104,8 @@ static void find_last_start(gw_flock_client *client, const char *job, char node[
     size_t i;
     node[0] = '\0';
     json_array_foreach(json_object_get(answer, "nodes"), i, one) {
-        void *bytes;
-        size_t count;
-        const char *id = gw_flock_text(one, "id");
-        if (strcmp(gw_flock_text(one, "state"), "gone") == 0) continue;
-        json_t *piece = ask_piece(client, job, GW_JOB_HISTORY_NAME, id, 0, &bytes, &count, &err);
-        if (piece == NULL) continue;
-        gw_story_add(events, id, bytes, count);
-        free(bytes);
-        json_decref(piece);
+        if (strcmp(gw_flock_text(one, "state"), "gone") != 0)
+            gw_flock_ask_history(client, job, one, gw_flock_text(one, "id"), events);
     }
     gw_story_sort(events);
     json_array_foreach(events, i, one) {
@@ -160,13 +153,6 @@ static int64_t show_piece(shown *s, gw_err *err) {
     return (int64_t)count;
 }
 
-static bool is_over(const json_t *job) {
-    static const char *const words[] = {"waiting", "held", "starting", "running"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(gw_flock_text(job, "state"), words[i]) == 0) return false;
-    return true;
-}
-
 /* The node where a job that is over has ended; "": none is known. */
 static const char *end_of(const json_t *job) {
     const json_t *ends = json_object_get(job, "ends"), *rounds = json_object_get(job, "rounds");
@@ -196,7 +182,7 @@ static bool look(shown *s, bool answers, bool *moved, gw_err *err) {
             name = gw_flock_text(one, "name");
         }
     }
-    bool over = job == NULL || is_over(job);
+    bool over = job == NULL || gw_member_job_is_over(job);
     *moved = false;
     if (s->c->node == NULL && s->node[0] != '\0' && !here) {
         bool steps = strcmp(gw_flock_text(job, "kind"), "run") == 0;
@@ -239,7 +225,8 @@ static int show_job(const choice *c, gw_flock_client *client, const json_t *job,
         fprintf(stderr, "(%s is a map: 'godwit results %s' fetches what its tasks have written)\n",
                 gw_flock_text(job, "name"), c->job);
     snprintf(s.node, sizeof s.node, "%s", gw_flock_text(node, "id"));
-    if (node == NULL && is_over(job) && end_of(job)[0] == '\0') /* it was cancelled, wherever it ran */
+    if (node == NULL && gw_member_job_is_over(job) &&
+        end_of(job)[0] == '\0') /* it was cancelled, wherever it ran */
         find_last_start(client, gw_flock_text(job, "id"), s.node);
     int code = show(&s, err);
     json_decref(s.ids);

@@ -1,7 +1,6 @@
 /* `godwit why JOB` tells what has become of a job of the flock, and why, from what its members have written down. */
 #include "tools/godwit/command/commands.h"
 #include "tools/godwit/command/flock/client.h"
-#include "tools/godwit/flock/history.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/why/story.h"
 
@@ -10,21 +9,6 @@
 #include <string.h>
 
 enum { USAGE_CODE = 2 }; /* of a child whose options are refused */
-
-/* The history of a job on one node. False: the node does not answer. */
-static bool ask_node(gw_flock_client *client, const char *job, const json_t *node, json_t *events) {
-    void *bytes;
-    size_t count;
-    gw_err err;
-    json_t *request = json_pack("{s:s,s:s,s:s,s:i,s:s}", "do", "log", "job", job, "stream",
-                                GW_JOB_HISTORY_NAME, "offset", 0, "node", gw_flock_text(node, "id"));
-    json_t *answer = gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, &err);
-    if (answer == NULL) return false;
-    gw_story_add(events, gw_flock_text(node, "name"), bytes, count);
-    free(bytes);
-    json_decref(answer);
-    return true;
-}
 
 /* Gathers the events of all nodes, and names those that do not answer. */
 static bool gather(gw_flock_client *client, const json_t *job, json_t *events, json_t *away, gw_err *err) {
@@ -35,7 +19,8 @@ static bool gather(gw_flock_client *client, const json_t *job, json_t *events, j
                                             (double)gw_flock_number(job, "submitted_ms") / 1000));
     json_array_foreach(json_object_get(answer, "nodes"), i, node) {
         bool there = strcmp(gw_flock_text(node, "state"), "gone") != 0;
-        if (!there || !ask_node(client, gw_flock_text(job, "id"), node, events))
+        if (!there || !gw_flock_ask_history(client, gw_flock_text(job, "id"), node,
+                                            gw_flock_text(node, "name"), events))
             json_array_append(away, json_object_get(node, "name"));
     }
     json_decref(answer);
