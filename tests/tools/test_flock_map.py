@@ -176,6 +176,22 @@ class Map(Case):
         self.assertEqual(code, 0, errors)
         self.assertTrue(output == "".join(f"{x}\t{x * 20000}\n" for x in "abcdefghij" * 20))
 
+    def test_the_node_on_which_a_map_has_ended_is_waited_for_where_no_other_has_its_rows(self):
+        a, b = self.flock(2, ["--cores", "2"])
+        a.do("drain", "n1")
+        os.mkdir(self.path("effects"))
+        process = self.begin(a, "-k", "--name", "there", "touch effects/{}.$$; while [ ! -e go ]; do sleep 0.05; done; echo {}", ":::",
+                             *"123456")
+        self.until("the map has begun on the other node", lambda: len(self.effects()) == 2)
+        os.kill(process.pid, signal.SIGSTOP)
+        self.make("go")
+        a.wait("there")
+        b.lose_power()
+        os.kill(process.pid, signal.SIGCONT)
+        self.assertIn("is waited for", process.stderr.readline())
+        b.start([a])
+        self.assertEqual(self.end(process), (0, "1\n2\n3\n4\n5\n6\n", ""))
+
     def test_results_of_a_detached_map_come_though_nodes_have_gone_for_good(self):
         a, b, c, d = self.flock(4, ["--cores", "2"])
         os.mkdir(self.path("effects"))

@@ -328,10 +328,12 @@ static json_t *ask(gw_member_door_client *client, json_t *request, const void *g
                 send_all(client->fd, given, given_count);
     free(line);
     if (!sent) {
-        gw_fail(err, GW_E_PEER, "the member has ended");
+        gw_fail(err, GW_E_PEER, "the member has ended, or did not answer before");
         return NULL;
     }
     json_t *answer = read_answer(client->fd, gw_now_ns() + patience_ns, bytes, count, err);
+    if (answer == NULL)
+        gw_member_door_disconnect(client); /* an answer that comes late is none to another request */
     const char *text = json_string_value(json_object_get(answer, "error"));
     if (answer == NULL || text == NULL) return answer;
     gw_fail(err, GW_E_USAGE, "%s", text);

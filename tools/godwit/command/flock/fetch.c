@@ -56,8 +56,10 @@ typedef struct source {
 struct gw_flock_fetch {
     gw_flock_client *client;
     const gw_flock_place *place;
-    uint64_t alone_ns;           /* since when no member answers; 0: it does */
-    uint64_t rowless_ns;         /* since when no node could be asked for rows; 0: one could */
+    uint64_t alone_ns;   /* since when no member answers; 0: it does */
+    uint64_t rowless_ns; /* since when nobody could be asked who has the rows; 0: somebody could */
+    bool rowless_told;
+    char ender[GW_ID_TEXT];      /* who has ended the job, and so has all rows; "": nobody is known to have */
     char jobs[JOBS][GW_ID_TEXT]; /* the job, and those whose tasks it has adopted */
     uint32_t job_count;
     gw_peer_id nodes[NODES]; /* that live */
@@ -321,16 +323,41 @@ static bool read_rows(gw_flock_fetch *f) {
     }
 }
 
+static bool lacks_rows(const gw_flock_fetch *f) {
+    return count_rows(f) < f->tasks || f->halted;
+}
+
 /* Reads all rows of a job that is over: whoever has ended it has them, and each node that ran it to its end. A node that
- * ran a task beside another one may have been told that the job is over before it heard how that had ended there. */
+ * ran a task beside another one may have been told that the job is over before it heard how that had ended there; and one
+ * that answers may have run none. False: rows may be missing, as who has ended the job cannot be asked. */
 static bool read_last_rows(gw_flock_fetch *f) {
-    bool asked = read_rows(f);
-    while (asked && (count_rows(f) < f->tasks || f->halted)) {
+    bool asked = read_rows(f), of_ender = f->ender[0] == '\0';
+    while (asked && lacks_rows(f)) {
+        of_ender |= strcmp(f->rows.node, f->ender) == 0;
         ask_for_nodes(f);
         if (!go_to_next_rows(f)) break;
         asked = read_rows(f);
     }
-    return asked;
+    return asked && (of_ender || !lacks_rows(f));
+}
+
+/* Reads the rows that there are. False: more may come. */
+static bool look_for_rows(gw_flock_fetch *f, bool was_over) {
+    uint64_t now_ns = gw_now_ns();
+    if (was_over ? read_last_rows(f) : read_rows(f)) {
+        f->rowless_ns = 0;
+        f->rowless_told = false;
+        return true;
+    }
+    if (f->rowless_ns == 0) f->rowless_ns = now_ns;
+    if (was_over && !f->rowless_told && now_ns >= f->rowless_ns + TELL_NS) {
+        f->rowless_told = true;
+        gw_log(
+            GW_WARN, "map",
+            "the job is over, and a node that does not answer has what became of %u tasks: it is waited for",
+            f->tasks - count_rows(f));
+    }
+    return now_ns >= f->rowless_ns + PATIENCE_NS;
 }
 
 /* Outputs. */
@@ -472,6 +499,20 @@ static bool read_outputs(gw_flock_fetch *f, source *s, gw_err *err) {
     return outcome != TAKEN_FAILED;
 }
 
+/* Asks who has ended the job, unless it was cancelled. */
+static void ask_for_ender(gw_flock_fetch *f) {
+    gw_err ignored;
+    json_t *ids = json_pack("[s]", f->jobs[0]), *jobs = gw_flock_ask_jobs(f->client, ids, &ignored);
+    const json_t *job = json_array_get(jobs, 0), *ends = json_object_get(job, "ends"),
+                 *rounds = json_object_get(job, "rounds");
+    const json_t *end = json_array_size(ends) > 0 ? json_array_get(ends, 0)
+                                                  : json_array_get(rounds, json_array_size(rounds) - 1);
+    if (strcmp(gw_flock_text(job, "state"), "cancelled") != 0)
+        snprintf(f->ender, sizeof f->ender, "%s", gw_flock_text(end, "node"));
+    json_decref(jobs);
+    json_decref(ids);
+}
+
 /* Whether the job is over. */
 static bool ask_whether_over(gw_flock_fetch *f) {
     gw_err err;
@@ -481,6 +522,7 @@ static bool ask_whether_over(gw_flock_fetch *f) {
         f->client, json_pack("{s:s,s:[s],s:i}", "do", "wait", "jobs", f->jobs[0], "seconds", 0), &err);
     f->over = answer != NULL && json_is_true(json_object_get(answer, "over"));
     json_decref(answer);
+    if (f->over) ask_for_ender(f);
     return f->over;
 }
 
@@ -517,16 +559,13 @@ bool gw_flock_fetch_more(gw_flock_fetch *f, gw_map_store *store, gw_map_take *ta
     if (!keep_connected(f, err)) return false;
     if (f->alone_ns != 0) return true;
     bool was_over = ask_whether_over(f);
-    bool asked = was_over ? read_last_rows(f) : read_rows(f);
-    if (asked && was_over) commit_all(f); /* nobody will commit more */
-    if (asked || f->rowless_ns == 0) f->rowless_ns = asked ? 0 : gw_now_ns();
+    bool has_rows = look_for_rows(f, was_over);
+    if (has_rows && was_over) commit_all(f); /* nobody will commit more */
     for (uint32_t i = 0; i < f->source_count; i++) {
         if (!read_outputs(f, f->sources[i], err)) return false;
         due += f->sources[i]->due;
     }
     if (f->news > 0 || due > 0) f->looks_after_end = 0;
-    /* A node that has all rows may be away for a while. */
-    bool waits = !asked && gw_now_ns() < f->rowless_ns + PATIENCE_NS;
-    if (was_over && due == 0 && !waits) *over = ++f->looks_after_end >= LOOKS_AFTER_END;
+    if (was_over && due == 0 && has_rows) *over = ++f->looks_after_end >= LOOKS_AFTER_END;
     return true;
 }
