@@ -14,6 +14,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "lab"), CHAOS]
 import queue_chaos  # noqa: E402
 import queue_faults  # noqa: E402
 import queue_jobs  # noqa: E402
+import queue_why  # noqa: E402
 import tap  # noqa: E402
 
 BINARY = os.path.realpath(os.environ.get("GODWIT_BINARY", "build/godwit"))
@@ -71,6 +72,38 @@ class Judgement(unittest.TestCase):
         self.assertIsNone(job.wrong({"state": "done", "ends": [{"hash": "ab" * 32}]}))
         self.assertIn("its result", job.wrong({"state": "done", "ends": [{"hash": "cd" * 32}]}))
         self.assertIn("its result", job.wrong({"state": "done", "ends": [{"hash": "ab" * 32}, {"hash": "cd" * 32}]}))
+
+
+class Known:
+    """A member that knows something of jobs, and has written lines."""
+
+    def __init__(self, name, known, folder, lines=()):
+        self.name, self.known, self.history = name, known, list(lines)
+        self.directory = os.path.join(folder, name)
+
+    def do(self, command, *arguments, seconds):
+        return self.known if command == "info" else "it began\n"
+
+
+class Explanation(unittest.TestCase):
+    def test_of_a_wrong_job_the_output_has_what_members_know_and_wrote(self):
+        with tempfile.TemporaryDirectory() as folder:
+            members = [Known("n1", '{"state": "done"}', folder, ["n2 is here", "map-1 starts here", "map-12 starts here"]),
+                       Known("n2", '{"state": "waiting"}', folder), Known("n3", '{"state":"done"}', folder)]
+            flock = type("Flock", (list,), {"running": lambda self: list(self)})(members)
+            run = types.SimpleNamespace(flock=flock, effects=folder, asked=lambda: members[0])
+            job, other = queue_jobs.Map(run, 1), queue_jobs.Map(run, 12)
+            job.id, other.id = "ab" * 16, "cd" * 16
+            run.jobs = [job, other]
+            os.makedirs(os.path.join(folder, "n2", "jobs", job.id))
+            for path, text in ((os.path.join(folder, "n2", "jobs", job.id, "rows"), "12345"), (job.effects + ".err", "trouble")):
+                with open(path, "w") as file:
+                    file.write(text)
+            told = queue_why.explain(run, job)
+        for text in ('n1, n3: info --json\n    {"state": "done"}', 'n2: info --json\n    {"state": "waiting"}', "rows (5)",
+                     "n1: why\n    it began", "n2 is here\n    map-1 starts here", "trouble"):
+            self.assertIn(text, told)
+        self.assertNotIn("map-12", told)
 
 
 class Faults(unittest.TestCase):

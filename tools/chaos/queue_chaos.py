@@ -27,6 +27,7 @@ sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import places  # noqa: E402
 import queue_faults  # noqa: E402
 import queue_jobs  # noqa: E402
+import queue_why  # noqa: E402
 from flock import HERE, Trouble, end_on_signals  # noqa: E402
 from members import Members, until  # noqa: E402
 
@@ -48,8 +49,10 @@ class Run:
         self.counts = collections.Counter()
         self.cuts = collections.Counter()  # (from, to) -> how many faults cut that way
         self.results = {}  # of jobs of steps on one peer
+        self.reports = []  # on jobs whose outcome is wrong
         self.binaries = 0
         self.began = time.monotonic()
+        self.say(f"it is {time.strftime('%H:%M:%S', time.gmtime())} UTC")  # as members' lines have it
         self.kinds = [kind for kind in queue_faults.KINDS
                       if (not kind.needs_network or flock[0].home is not HERE)
                       and (kind.name() in options.kinds if options.kinds else not kind.must_be_named)]
@@ -68,11 +71,15 @@ class Run:
     def others(self, member):
         return [other for other in self.flock if other is not member and other.address]
 
-    def all_know_the_same(self):
-        """Whether all members know the same of what has become of jobs; what runs now they tell each other a moment later."""
+    def differing(self):
+        """The ids of jobs of which not all members know that the same has become; what runs now they tell each other a
+        moment later."""
         known = [{id: (job["state"] in OVER and job["state"], job["rounds"], job["ends"], job["priority"])
                   for id, job in member.jobs().items()} for member in self.flock]
-        return all(one == known[0] for one in known)
+        return {id for one in known for id in one if any(other.get(id) != one[id] for other in known)}
+
+    def all_know_the_same(self):
+        return not self.differing()
 
     def asked(self):
         """A member that answers."""
@@ -196,11 +203,15 @@ class Run:
             self.look()
             if time.monotonic() > healed + PATIENCE_S:
                 text = self.asked().do("queue")
+                self.explain(job for job in self.jobs if job.name in missing)
                 raise Trouble(f"{len(missing)} jobs are not over: {', '.join(missing)}\n{text}")
             time.sleep(0.2)
         self.say(f"all {len(self.jobs)} jobs are over, {time.monotonic() - healed:.1f} s later")
 
     # --- the judgement ---
+
+    def explain(self, jobs):
+        self.reports += [queue_why.explain(self, job) for job in jobs]
 
     def judge(self):
         """What is wrong, as texts."""
@@ -209,11 +220,14 @@ class Run:
             until("the same knowledge of all jobs at all members", self.all_know_the_same)
         except Trouble as trouble:
             wrong.append(str(trouble))
+            differing = self.differing()
+            self.explain(job for job in self.jobs if job.id in differing)
         told = self.asked().jobs()
         for job in self.jobs:
             why = job.wrong(told[job.id])
             if why is not None:
                 wrong.append(f"{job.name} {job.id[:8]}: {why}")
+                self.explain([job])
         try:
             until("the end of all children", lambda: len(self.flock.marked()) == len(self.flock.list))
         except Trouble:
@@ -239,8 +253,8 @@ class Run:
         print(f"{more} times more than in a quiet run {len(commands)} commands have had their effect")
         if maps:
             print(f"{tasks} of {len(maps) * self.options.tasks} tasks of maps have run once more")
-        for text in wrong:
-            print(f"WRONG: {text}")
+        for text in [*self.reports, *(f"WRONG: {text}" for text in wrong)]:
+            print(text)
         print(f"chaos: {'FAILED' if wrong else 'passed'} (--queue --seed {self.options.seed})", flush=True)
 
 

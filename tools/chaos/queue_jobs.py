@@ -211,8 +211,12 @@ class Map(Job):
             return "its front does not end"
         with open(self.effects + ".out") as out, open(self.effects + ".err") as err:
             said, errors = out.read(), err.read()
-        if code != 0 or said != "".join(f"out {number}\n" for number in range(self.run.options.tasks)):
-            return f"its front ended with {code} and {len(said.splitlines())} lines: {errors[-300:]}"
+        expected = [f"out {number}" for number in range(self.run.options.tasks)]
+        if code != 0 or said != "".join(f"{line}\n" for line in expected):
+            lines = said.splitlines()
+            lacking = sorted(set(expected) - set(lines), key=expected.index)
+            return (f"its front ended with {code} and {len(lines)} lines, without {', '.join(lacking[:9]) or 'lack'}: "
+                    f"{errors[-300:]}")
         missing = {str(number) for number in range(self.run.options.tasks)} - set(self.lives())
         return f"{len(missing)} tasks have no effect" if missing else None
 
