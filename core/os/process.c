@@ -56,6 +56,19 @@ static void default_signals(bool all) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Forgets the signals that have come meanwhile: they were for the group of the parent, of which this process was a member
+ * until now. That includes the one for the parent's death, so whether the parent lives has to be looked at afterwards. */
+static void discard_signals(void) {
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    struct sigaction action;
+    sigset_t pending;
+    sigpending(&pending);
+    for (int number = 1; number < NSIG; number++) {
+        if (sigismember(&pending, number) != 1 || sigaction(number, &ignored, &action) != 0) continue;
+        sigaction(number, &action, NULL);
+    }
+}
+
 /* Makes fds[i] descriptor i. Copies above all targets come first where a target is also a source, so that none is
  * overwritten before it is copied. */
 static bool take_fds(const gw_spawn *spawn) {
@@ -133,10 +146,10 @@ static void free_child(child *c, size_t bytes) {
 static int become(void *context) {
     child *c = context;
     const gw_spawn *spawn = c->spawn;
-    if (prctl(PR_SET_PDEATHSIG, spawn->death_signal != 0 ? spawn->death_signal : SIGKILL) != 0 ||
-        getppid() != c->parent)
-        _exit(1);
+    if (prctl(PR_SET_PDEATHSIG, spawn->death_signal != 0 ? spawn->death_signal : SIGKILL) != 0) _exit(1);
     setsid();
+    discard_signals();
+    if (getppid() != c->parent) _exit(1);
     setpriority(PRIO_PROCESS, 0, spawn->nice);
     if (spawn->oom_score != 0) set_oom_score(spawn->oom_score);
     default_signals(!spawn->inherits);

@@ -121,6 +121,25 @@ Test(process, a_command_line_that_is_too_long_is_told) {
     free(script);
 }
 
+/* Signals that come to a child while it starts, as a member of its parent's group. */
+static bool group_is_signalled;
+
+pid_t __real_setsid(void);
+pid_t __wrap_setsid(void);
+pid_t __wrap_setsid(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGUSR1};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && group_is_signalled; i++)
+        kill(getpid(), numbers[i]);
+    return __real_setsid();
+}
+
+Test(process, what_the_group_of_its_parent_is_told_while_it_starts_is_not_for_it) {
+    char text[100];
+    group_is_signalled = true;
+    cr_assert_eq(run("echo started", text, sizeof text), 0);
+    cr_assert_str_eq(text, "started\n");
+}
+
 Test(process, its_end_is_told) {
     char text[GW_PROCESS_END_TEXT], out[8];
     cr_assert_str_eq(gw_process_end(run("exit 7", out, sizeof out), text), "exit status 7");
