@@ -76,7 +76,7 @@ typedef struct gw_peer_config {
      * longer for it; all peers have the same. */
     bool deal_energy;
     uint32_t deal_slack;
-    uint32_t lanes; /* --lanes, streams of a data link for sums; all peers have the same. 0: one */
+    uint32_t lanes; /* --lanes, streams of a data link for sums; all peers have the same. 0: --lanes auto */
     /* --keep-best and --patience, and the report and direction as people see them; NULL: off. */
     gw_best_rule best;
     const char *best_by;

@@ -1,8 +1,10 @@
 #include "net/collective/collective.h"
 
 #include "core/base/assert.h"
+#include "core/base/log.h"
 #include "core/os/clock.h"
 #include "core/os/trace.h"
+#include "net/collective/lanes.h"
 #include "net/collective/part.h"
 
 #include <pthread.h>
@@ -16,7 +18,9 @@
 typedef struct gw_collective_rail {
     gw_collective *collective;
     uint32_t rail;
-    gw_rail_peer **peers; /* the state of each is the part whose message is landing there, or NULL */
+    /* The state of each is the part whose message is landing there, or NULL. The list is changed by the rail's thread
+     * under the collective's lock. */
+    gw_rail_peer **peers;
     uint32_t peer_count, peer_capacity;
     gw_part *first, *last;
     gw_collective_tag latest; /* the tag of the last call that this rail has seen */
@@ -29,8 +33,10 @@ struct gw_collective {
     gw_transport *transport;
     gw_collective_done *done;
     void *context;
-    uint32_t rail_count;
+    uint32_t rail_count, sure_count; /* rails, and those that every link has */
     gw_collective_rail *rails;
+    gw_lanes
+        lanes; /* how many rails large sums use, where links may have more than sure_count; under the lock */
     pthread_mutex_t lock;
     pthread_cond_t idle; /* signalled when the queue is empty and no thread delivers */
     gw_call *first, *last;
@@ -47,6 +53,45 @@ static int compare_tags(const gw_collective_tag *a, const gw_collective_tag *b) 
     return a->bucket < b->bucket ? -1 : a->bucket > b->bucket;
 }
 
+/* How many rails a call uses. */
+
+/* Whether that is chosen: for large sums of integers, which have the same bytes however they are cut. */
+static bool is_chosen(const gw_collective *collective, const gw_call *call) {
+    return collective->rail_count > collective->sure_count && call->is.type == GW_SUM_I64 &&
+           call->elements > GW_PART_CACHED;
+}
+
+static bool has_channel(const gw_collective_rail *rail, const gw_peer_id *id) {
+    for (uint32_t i = 0; i < rail->peer_count; i++)
+        if (gw_peer_id_equal(&rail->peers[i]->id, id)) return true;
+    return false;
+}
+
+/* How many rails this member offers for a call: those that have channels to both of its neighbours in the ring. The
+ * member of rank 0 offers no more than it has chosen, and so chooses for all. */
+static uint32_t offer_lanes(gw_collective *collective, const gw_call *call) {
+    uint32_t n = call->is.member_count, rank = call->is.rank, lanes = collective->sure_count;
+    const gw_peer_id *left = &call->is.members[(rank + n - 1) % n],
+                     *right = &call->is.members[(rank + 1) % n];
+    if (!is_chosen(collective, call)) return lanes;
+    pthread_mutex_lock(&collective->lock);
+    uint32_t most = rank == 0 ? gw_lanes_choose(&collective->lanes) : collective->rail_count;
+    while (lanes < most && has_channel(&collective->rails[lanes], left) &&
+           has_channel(&collective->rails[lanes], right))
+        lanes++;
+    pthread_mutex_unlock(&collective->lock);
+    return lanes < most ? lanes : most;
+}
+
+/* Notes how long a sum took on so many rails. Called with the lock held. */
+static void learn(gw_collective *collective, const gw_call *call, uint64_t since_ns, uint64_t now_ns) {
+    if (!is_chosen(collective, call) || call->is.rank != 0 || call->entered_ns == 0) return;
+    if (since_ns < call->entered_ns) since_ns = call->entered_ns;
+    if (gw_lanes_learn(&collective->lanes, call->part_count, call->elements, now_ns - since_ns))
+        gw_log(GW_INFO, "net/collective", "large sums go by %u stream%s to each peer: the fastest number now",
+               collective->lanes.best, collective->lanes.best == 1 ? "" : "s");
+}
+
 /* The ends of calls. */
 
 /* Delivers every call at the head of the queue whose parts have all ended, in order, one thread at a time. */
@@ -60,9 +105,11 @@ static void deliver(gw_collective *collective) {
         uint64_t now = gw_now_ns(), since = call->started_ns;
         if (since < collective->delivered_ns) since = collective->delivered_ns;
         collective->delivered_ns = now;
-        pthread_mutex_unlock(&collective->lock);
         gw_collective_status status = (gw_collective_status)atomic_load(&call->status);
+        if (status == 0) learn(collective, call, since, now);
+        pthread_mutex_unlock(&collective->lock);
         gw_collective_result result = {.token = call->is.token,
+                                       .rails = call->part_count,
                                        .status = status == 0 ? GW_COLLECTIVE_OK : status,
                                        .elapsed_ns = now - since};
         for (uint32_t i = 0; i < call->part_count; i++) {
@@ -180,24 +227,30 @@ static void on_up(void *context, gw_rail_peer *peer) {
     peer->state = NULL;
     if (rail->peer_count == rail->peer_capacity) {
         uint32_t capacity = rail->peer_capacity == 0 ? 8 : 2 * rail->peer_capacity;
+        pthread_mutex_lock(&collective->lock);
         gw_rail_peer **peers = realloc(rail->peers, capacity * sizeof(gw_rail_peer *));
+        if (peers != NULL) rail->peers = peers;
+        pthread_mutex_unlock(&collective->lock);
         if (peers == NULL) {
             gw_err err;
             gw_fail(&err, GW_E_NOMEM, "net/collective: no memory for a channel");
             collective->transport->ops->rail_refuse(collective->transport, peer, &err);
             return;
         }
-        rail->peers = peers;
         rail->peer_capacity = capacity;
     }
+    pthread_mutex_lock(&collective->lock);
     rail->peers[rail->peer_count++] = peer;
+    pthread_mutex_unlock(&collective->lock);
 }
 
 static void on_down(void *context, gw_rail_peer *peer) {
     gw_collective *collective = context;
     gw_collective_rail *rail = &collective->rails[peer->rail];
+    pthread_mutex_lock(&collective->lock);
     for (uint32_t i = 0; i < rail->peer_count; i++)
         if (rail->peers[i] == peer) rail->peers[i--] = rail->peers[--rail->peer_count];
+    pthread_mutex_unlock(&collective->lock);
     bool hit = false;
     for (gw_part *part = rail->first; part != NULL; part = part->next) {
         if (part->sending_to == peer) {
@@ -300,6 +353,51 @@ static void on_fold(void *context, gw_rail_peer *peer, uint32_t offset, const vo
     part->ops->fold(part, offset, payload, bytes);
 }
 
+/* Adds a part of a call to what a rail is to take. Called with the lock held. */
+static void give_part(gw_collective *collective, gw_part *part) {
+    gw_collective_rail *rail = &collective->rails[part->rail];
+    if (rail->inbox_last == NULL)
+        rail->inbox = part;
+    else
+        rail->inbox_last->next = part;
+    rail->inbox_last = part;
+}
+
+/* Cuts a call among rails, as all members have entered. Its part on rail 0 is there. */
+static void cut(gw_collective *collective, gw_call *call, uint32_t lanes) {
+    pthread_mutex_lock(&collective->lock);
+    GW_ASSERT(lanes >= 1 && lanes <= collective->rail_count && call->part_count == 1);
+    call->entered_ns = gw_now_ns();
+    call->part_count = lanes;
+    call->parts_left += lanes - 1;
+    for (uint32_t i = 0; i < lanes; i++) {
+        uint64_t first = call->elements * i / lanes, end = call->elements * (i + 1) / lanes;
+        gw_part *part = &call->parts[i];
+        if (i > 0) {
+            *part = (gw_part){.ops = &gw_ring_ops,
+                              .call = call,
+                              .transport = collective->transport,
+                              .rail = i,
+                              .on = &collective->rails[i],
+                              .lanes = 1};
+            give_part(collective, part);
+        }
+        part->first = first;
+        part->count = end - first;
+    }
+    pthread_mutex_unlock(&collective->lock);
+    for (uint32_t i = 1; i < lanes; i++) collective->transport->ops->rail_wake(collective->transport, i);
+}
+
+/* Begins a part of a ring, as all members have entered. */
+static bool begin_part(gw_collective_rail *rail, gw_part *part) {
+    gw_err err;
+    if (part->rail == 0) cut(rail->collective, part->call, part->lanes);
+    if (part->ops->begin(part, &err)) return true;
+    fail_calls(rail, NULL, &err);
+    return false;
+}
+
 static void arm(gw_collective_rail *rail);
 
 static void on_landed(void *context, gw_rail_peer *peer) {
@@ -317,8 +415,10 @@ static void on_landed(void *context, gw_rail_peer *peer) {
         gw_trace_end(GW_TRACE_HOP, part->arrived_ns, part->landing_index, part->landing_bytes, 0);
     trace_entered(part);
     if (!is_unchanged(rail, part, peer)) return;
+    bool begins = waiting && part->all_entered;
+    if (begins && part->ops->begin != NULL && !begin_part(rail, part)) return;
     if (blocked && part->tx_done) push_all(rail);
-    if (waiting && part->all_entered && !part->done) arm(rail);
+    if (begins && !part->done) arm(rail);
     settle(rail);
 }
 
@@ -344,12 +444,13 @@ static void take_down(gw_collective_rail *rail) {
 }
 
 /* Opens a part. A link to every member must stand: one that breaks later fails the call, and so does one that
- * is missing now. */
+ * is missing now. On rails beside the first one those of neighbours are enough. */
 static void open_part(gw_collective_rail *rail, gw_part *part) {
     const gw_collective_call *is = &part->call->is;
     gw_rail_peer *peer;
     gw_err err;
-    for (uint32_t i = 0; i < is->member_count; i++) {
+    if (rail->rail == 0) part->lanes = offer_lanes(rail->collective, part->call);
+    for (uint32_t i = 0; i < is->member_count && rail->rail == 0; i++) {
         if (i == is->rank || gw_part_peer(part, i, &peer, &err)) continue;
         fail_calls(rail, &is->members[i], &err);
         return;
@@ -443,15 +544,20 @@ bool gw_part_peer(const gw_part *part, uint32_t rank, gw_rail_peer **peer, gw_er
 bool gw_collective_open(gw_transport *transport, gw_collective_done *done, void *context,
                         gw_collective **collective, gw_err *err) {
     gw_collective *c = calloc(1, sizeof *c);
-    uint32_t rails = transport->ops->rails(transport);
+    uint32_t rails = transport->ops->rails(transport), sure = transport->ops->sure_rails(transport);
     gw_collective_rail *states = calloc(rails, sizeof *states);
     if (c == NULL || states == NULL) {
         free(c);
         free(states);
         return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
     }
-    *c = (gw_collective){
-        .transport = transport, .done = done, .context = context, .rail_count = rails, .rails = states};
+    *c = (gw_collective){.transport = transport,
+                         .done = done,
+                         .context = context,
+                         .rail_count = rails,
+                         .sure_count = sure,
+                         .rails = states,
+                         .lanes = gw_lanes_begin(rails)};
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->idle, NULL);
     for (uint32_t i = 0; i < rails; i++) states[i] = (gw_collective_rail){.collective = c, .rail = i};
@@ -514,7 +620,8 @@ static gw_call *make_call(const gw_collective_call *is, uint32_t rails) {
     return call;
 }
 
-static void cut_into_parts(gw_collective *collective, gw_call *call) {
+/* Makes the part with which a call begins. A call of one member has none, and is done. */
+static void make_part(gw_collective *collective, gw_call *call) {
     uint64_t bytes = call->elements * gw_sum_bytes(call->is.type);
     bool small = bytes <= GW_DOUBLING_BYTES;
     if (call->is.member_count == 1) {
@@ -525,25 +632,19 @@ static void cut_into_parts(gw_collective *collective, gw_call *call) {
         }
         return;
     }
-    call->part_count = small ? 1 : collective->rail_count;
-    for (uint32_t i = 0; i < call->part_count; i++) {
-        uint64_t first = call->elements * i / call->part_count,
-                 end = call->elements * (i + 1) / call->part_count;
-        call->parts[i] = (gw_part){.ops = small ? &gw_doubling_ops : &gw_ring_ops,
-                                   .call = call,
-                                   .transport = collective->transport,
-                                   .rail = i,
-                                   .on = &collective->rails[i],
-                                   .first = first,
-                                   .count = end - first};
-    }
+    call->part_count = 1;
+    call->parts[0] = (gw_part){.ops = small ? &gw_doubling_ops : &gw_ring_ops,
+                               .call = call,
+                               .transport = collective->transport,
+                               .on = &collective->rails[0],
+                               .count = call->elements};
 }
 
 bool gw_collective_start(gw_collective *collective, const gw_collective_call *is, gw_err *err) {
     if (!check_call(is, err)) return false;
     gw_call *call = make_call(is, collective->rail_count);
     if (call == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory for a call");
-    cut_into_parts(collective, call);
+    make_part(collective, call);
     call->started_ns = gw_now_ns();
     pthread_mutex_lock(&collective->lock);
     bool rises = compare_tags(&is->tag, &collective->latest) > 0;
@@ -555,14 +656,7 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
         else
             collective->last->next = call;
         collective->last = call;
-        for (uint32_t i = 0; i < call->part_count; i++) {
-            gw_collective_rail *rail = &collective->rails[i];
-            if (rail->inbox_last == NULL)
-                rail->inbox = &call->parts[i];
-            else
-                rail->inbox_last->next = &call->parts[i];
-            rail->inbox_last = &call->parts[i];
-        }
+        if (call->part_count > 0) give_part(collective, &call->parts[0]);
     }
     pthread_mutex_unlock(&collective->lock);
     if (!rises) {
@@ -570,9 +664,10 @@ bool gw_collective_start(gw_collective *collective, const gw_collective_call *is
         return gw_fail(err, GW_E_INVALID, "net/collective: step %llu bucket %u: the tag does not rise",
                        (unsigned long long)is->tag.step, is->tag.bucket);
     }
-    uint32_t parts = is->member_count == 1 ? 0 : collective->rail_count; /* the call may be freed by now */
-    for (uint32_t i = 0; i < parts; i++) collective->transport->ops->rail_wake(collective->transport, i);
-    if (parts == 0) deliver(collective);
+    if (is->member_count > 1)
+        collective->transport->ops->rail_wake(collective->transport, 0); /* the call may be freed by now */
+    else
+        deliver(collective);
     return true;
 }
 

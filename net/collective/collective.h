@@ -14,6 +14,10 @@
  * Integers travel in fewer bytes where bytes cost more than packing, and all members know how to read them:
  * the same elements arrive (core/vector/pack.h).
  *
+ * Large sums may be shared among several rails, each with a thread and a stream to each peer of its own. How many
+ * each member can use, the ENTER messages tell; where links have more than all of them need to have
+ * (gw_transport_ops.sure_rails), the member of rank 0 finds out which number is the fastest (net/collective/lanes.h).
+ *
  * Calls are queued, and run and complete in the order in which they were started; a later call may send while
  * an earlier one still receives. Every message carries the tag of its call. Messages of an earlier call or of
  * another view are dropped; those of a call that this member has not started yet wait unread in the network.
@@ -79,6 +83,7 @@ typedef struct gw_collective_result {
     uint64_t sent_bytes,
         received_bytes;   /* bytes of payload to and from other members, also of a call that failed */
     uint64_t saved_bytes; /* how many more would have been sent if nothing were packed */
+    uint32_t rails;       /* on which it ran; 0: it has one member */
 } gw_collective_result;
 
 typedef void gw_collective_done(void *context, const gw_collective_result *result);

@@ -1,8 +1,9 @@
 /* The parts of an all-reduce, as its rails see it. Only net/collective/collective.c (the queue) and the
  * algorithms, net/collective/ring.c and net/collective/doubling.c, include this header.
  *
- * A call is cut into one *part* for each rail: a slice of the vector that runs on that rail's thread, so
- * parts share nothing but the call's end. A small call has one part, on rail 0.
+ * A call is cut into *parts*: slices of the vector, each on another rail's thread, so parts share nothing but the
+ * call's end. It begins as one part, on rail 0. A small call stays so. In a ring the ENTER messages tell how many
+ * rails each member offers, and once all have entered the call is cut into the fewest that any of them does.
  *
  * A checksum covers every payload from the registers of its sender to the registers of its receiver. A member
  * that finds a mismatch fails the call and names the sender, or nobody if the mismatch is in what it has
@@ -40,9 +41,10 @@ typedef enum gw_part_message {
     GW_PART_PACKED, /* a CHUNK whose payload is packed (core/vector/pack.h) */
 } gw_part_message;
 
-/* The checksum of an ENTER: all members that it tells of read packed chunks, and take chunks of different blocks
- * in any order. Builds that do not, send 0, or 1 if they only read packed chunks. */
-enum { GW_PART_READS_ANY = 2 };
+/* The checksum of an ENTER. GW_PART_READS_ANY: all members that it tells of read packed chunks, and take chunks of
+ * different blocks in any order; builds that do not, send 0, or 1 if they only read packed chunks. The bits from
+ * GW_PART_LANES_SHIFT on: the fewest rails that any of these members offers; 0, from builds before, means 1. */
+enum { GW_PART_READS_ANY = 2, GW_PART_LANES_SHIFT = 8, GW_PART_LANES_MASK = 0xff };
 
 typedef struct gw_part_header {
     gw_part_message type;
@@ -51,7 +53,7 @@ typedef struct gw_part_header {
     gw_collective_tag tag;
     uint64_t elements; /* elements of the whole call */
     uint32_t members;
-    uint64_t checksum; /* of the payload's elements; in ENTER GW_PART_READS_ANY or 0 */
+    uint64_t checksum; /* of the payload's elements; in ENTER as above */
 } gw_part_header;
 
 typedef struct gw_part gw_part;
@@ -63,9 +65,10 @@ typedef struct gw_call {
     uint64_t *starts;      /* first element of each piece in the concatenation, and the end */
     uint64_t elements;
     uint32_t parts_left; /* guarded by the collective's lock */
-    gw_part *parts;      /* one for each rail that takes part */
-    uint32_t part_count;
+    gw_part *parts;      /* room for one on each rail */
+    uint32_t part_count; /* that there are; guarded by the collective's lock */
     uint64_t started_ns;
+    uint64_t entered_ns; /* when all members had entered a ring, and the call was cut; 0: not yet */
     /* The end, if it is a bad one. Written under the collective's lock, the status last. */
     atomic_int status;  /* gw_collective_status; 0: the call is running or done */
     gw_peer_id suspect; /* as in gw_collective_result */
@@ -75,8 +78,11 @@ typedef struct gw_call {
 
 /* An algorithm. All functions are called on the part's rail thread. */
 typedef struct gw_part_ops {
-    /* Finds the part's peers (gw_part_peer) and allocates its memory. */
+    /* Finds the part's peers (gw_part_peer). */
     bool (*open)(gw_part *part, gw_err *err);
+    /* All members have entered, and the part's slice is known: allocates its memory. NULL if members do not enter
+     * before they send. */
+    bool (*begin)(gw_part *part, gw_err *err);
     /* As in gw_rail_user, for messages of this part. */
     bool (*next)(gw_part *part, gw_rail_peer *peer, gw_rail_message *message);
     void (*sent)(gw_part *part, gw_rail_peer *peer);
@@ -96,7 +102,9 @@ struct gw_part {
     uint32_t rail;
     struct gw_collective_rail *on; /* the rail's channels, for gw_part_peer */
     void *state;                   /* belongs to the algorithm */
-    uint64_t first, count;         /* the slice of the concatenated vector */
+    uint64_t first, count;         /* the slice of the concatenated vector; of a ring from `begin` on */
+    uint32_t
+        lanes; /* of a ring's part on rail 0: the fewest rails that the members offer which are known of */
     /* The fields below are set by the algorithm. */
     bool tx_done;             /* `next` has nothing more to send, so the next call's part may send */
     bool done;                /* everything is sent, received and added */

@@ -15,7 +15,7 @@
  *
  * Every block is added up once, in ring order, and then copied around, so float sums have the same bytes
  * everywhere. ENTER messages go round ahead of the chunks: when ENTER h arrives, the member h places before
- * this one has entered. Chunks follow once all members have entered. The right neighbour, whose ENTER arrives
+ * this one has entered. Chunks follow once all members have entered, and on how many rails is then known. The right neighbour, whose ENTER arrives
  * last, reads nothing before it has entered, and TCP would give up a connection whose receiver does not read
  * (net/link/stream.c).
  *
@@ -40,7 +40,7 @@ typedef struct relay {
 typedef struct ring {
     gw_rail_peer *left, *right;
     uint32_t chunks;   /* K, the chunks of a block */
-    uint32_t messages; /* 2 (N - 1) K */
+    uint32_t messages; /* 2 (N - 1) K; before ring_begin UINT32_MAX */
     uint32_t own_sent; /* how many chunks of the own input have been sent */
     uint32_t landed;
     uint32_t *landed_of; /* by hop, message / K: how many of its chunks have landed */
@@ -87,6 +87,16 @@ static bool ring_open(gw_part *part, gw_err *err) {
     uint32_t n = is->member_count;
     ring *r = part->state = calloc(1, sizeof *r);
     if (r == NULL) return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
+    r->others_read = true;
+    r->messages = UINT32_MAX; /* not known yet */
+    return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
+           gw_part_peer(part, (is->rank + 1) % n, &r->right, err);
+}
+
+static bool ring_begin(gw_part *part, gw_err *err) {
+    const gw_collective_call *is = &part->call->is;
+    uint32_t n = is->member_count;
+    ring *r = part->state;
     r->tx_parts = calloc(is->piece_count, sizeof *r->tx_parts);
     r->rx_parts = calloc(is->piece_count, sizeof *r->rx_parts);
     if (r->tx_parts == NULL || r->rx_parts == NULL)
@@ -99,13 +109,11 @@ static bool ring_open(gw_part *part, gw_err *err) {
                        (unsigned long long)part->call->elements);
     r->chunks = (uint32_t)chunks;
     r->messages = 2 * (n - 1) * r->chunks;
-    r->others_read = true;
     r->landed_of = calloc(2 * (n - 1), sizeof *r->landed_of);
     r->relays = calloc(r->messages - r->chunks, sizeof *r->relays);
     if (r->landed_of == NULL || r->relays == NULL)
         return gw_fail(err, GW_E_NOMEM, "net/collective: no memory");
-    return gw_part_peer(part, (is->rank + n - 1) % n, &r->left, err) &&
-           gw_part_peer(part, (is->rank + 1) % n, &r->right, err) && open_packing(part, r, err);
+    return open_packing(part, r, err);
 }
 
 static void ring_close(gw_part *part) {
@@ -193,8 +201,9 @@ static bool ring_next(gw_part *part, gw_rail_peer *peer, gw_rail_message *messag
     message->part_count = 0;
     message->parts = r->tx_parts;
     if (r->enters_sent < part->call->is.member_count - 1 && r->enters_sent <= r->enters_landed) {
-        uint64_t reads = r->others_read ? GW_PART_READS_ANY : 0;
-        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, reads, message->header);
+        uint64_t told = r->others_read ? GW_PART_READS_ANY : 0;
+        told |= (uint64_t)part->lanes << GW_PART_LANES_SHIFT;
+        gw_part_encode(part, GW_PART_ENTER, ++r->enters_sent, told, message->header);
     } else if (part->all_entered && (!packs(r) || part->in_flight == 0) &&
                (r->own_sent < r->chunks || relay_waits(r))) {
         send_chunk(part, r, message);
@@ -336,8 +345,10 @@ static void ring_landed(gw_part *part, gw_rail_peer *peer) {
     ring *r = part->state;
     GW_ASSERT(peer == r->left);
     if (r->landing_enter) {
+        uint32_t lanes = r->expected >> GW_PART_LANES_SHIFT & GW_PART_LANES_MASK;
         r->enters_landed++;
         r->others_read = r->others_read && (r->expected & GW_PART_READS_ANY) != 0;
+        if (lanes < part->lanes) part->lanes = lanes > 0 ? lanes : 1;
     } else {
         take_chunk(part, r);
     }
@@ -347,6 +358,7 @@ static void ring_landed(gw_part *part, gw_rail_peer *peer) {
 }
 
 const gw_part_ops gw_ring_ops = {.open = ring_open,
+                                 .begin = ring_begin,
                                  .next = ring_next,
                                  .sent = ring_sent,
                                  .arrive = ring_arrive,

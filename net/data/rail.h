@@ -91,8 +91,11 @@ struct gw_transport_ops {
     gw_transport_counts (*count)(gw_transport *);
     void (*close)(gw_transport *);
 
-    /* The number of rails, which is the same on every peer of a flock. Rails are numbered from 0. */
+    /* The most rails that a link has. Rails are numbered from 0. */
     uint32_t (*rails)(const gw_transport *);
+    /* The number of those that every link has, and every peer of a flock. A channel of another one may be missing, and
+     * may end without the link. */
+    uint32_t (*sure_rails)(const gw_transport *);
     /* Gives the rails a user (copied), with an `up` for each channel, or takes it away (NULL) without any
      * `down`. Synchronous; any thread but the rails' own. Rails without a user send no heartbeats, so the
      * other side ends the link after GW_SILENCE_NS. */

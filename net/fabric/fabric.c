@@ -185,11 +185,15 @@ static void on_answered(void *context, gw_lookup *lookup) {
 
 static gw_rail_thread *rail_of(gw_transport *transport, uint32_t rail) {
     gw_fabric *f = fabric_of(transport);
-    GW_ASSERT(rail < f->streams - GW_PATH_FIRST_RAIL);
+    GW_ASSERT(rail < f->most_streams - GW_PATH_FIRST_RAIL);
     return f->rails[GW_PATH_FIRST_RAIL + rail];
 }
 
 static uint32_t fabric_rails(const gw_transport *transport) {
+    return ((const gw_fabric *)transport)->most_streams - GW_PATH_FIRST_RAIL;
+}
+
+static uint32_t fabric_sure_rails(const gw_transport *transport) {
     return ((const gw_fabric *)transport)->streams - GW_PATH_FIRST_RAIL;
 }
 
@@ -236,13 +240,13 @@ static void fabric_close(gw_transport *transport) {
     gw_fabric *f = fabric_of(transport);
     gw_fabric_cut_all(f);
     if (f->loop != NULL) gw_settle_stop(f);
-    for (uint32_t i = 0; i < f->streams; i++)
+    for (uint32_t i = 0; i < f->most_streams; i++)
         if (f->rails[i] != NULL) gw_rail_thread_stop(f->rails[i]);
     if (f->provider != NULL) gw_provider_close(f->provider);
     if (f->loop != NULL) gw_settle_close(f);
     if (f->words != NULL) gw_onesided_close(f->words);
     if (f->bulk != NULL) gw_onesided_close(f->bulk);
-    for (uint32_t i = 0; i < f->streams; i++)
+    for (uint32_t i = 0; i < f->most_streams; i++)
         if (f->rails[i] != NULL) gw_rail_thread_close(f->rails[i]);
     free(f->regions.members);
     if (f->regions.words != NULL) gw_words_close(f->regions.words);
@@ -261,10 +265,14 @@ uint32_t gw_fabric_streams(const gw_transport *transport) {
     return ((const gw_fabric *)transport)->streams;
 }
 
+uint32_t gw_fabric_most_streams(const gw_transport *transport) {
+    return ((const gw_fabric *)transport)->most_streams;
+}
+
 uint64_t gw_fabric_busy_since(gw_transport *transport) {
     const gw_fabric *f = fabric_of(transport);
     uint64_t first = f->loop != NULL ? gw_loop_busy_since(f->loop) : 0;
-    for (uint32_t i = 0; i < f->streams; i++) {
+    for (uint32_t i = 0; i < f->most_streams; i++) {
         uint64_t since = gw_rail_thread_busy_since(f->rails[i]);
         if (since != 0 && (first == 0 || since < first)) first = since;
     }
@@ -288,6 +296,7 @@ static const gw_transport_ops fabric_ops = {
     .count = fabric_count,
     .close = fabric_close,
     .rails = fabric_rails,
+    .sure_rails = fabric_sure_rails,
     .rail_use = fabric_rail_use,
     .rail_wake = fabric_rail_wake,
     .rail_refresh = fabric_rail_refresh,
@@ -299,7 +308,7 @@ static const gw_transport_ops fabric_ops = {
 };
 
 static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err *err) {
-    for (uint32_t i = 0; i < f->streams; i++) {
+    for (uint32_t i = 0; i < f->most_streams; i++) {
         const char *name = i == STREAM_WORDS  ? "gw-data-words"
                            : i == STREAM_BULK ? "gw-data-bulk"
                                               : "gw-data-sums";
@@ -318,9 +327,10 @@ static bool open_threads(gw_fabric *f, const gw_fabric_options *options, gw_err 
 }
 
 bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, gw_err *err) {
-    if (options->rails < 1 || options->rails > GW_FABRIC_RAILS)
-        return gw_fail(err, GW_E_USAGE, "net/fabric: a link has 1 to %d rails, not %u", GW_FABRIC_RAILS,
-                       options->rails);
+    if (options->rails < 1 || options->rails > GW_FABRIC_RAILS ||
+        options->extra_rails > GW_FABRIC_RAILS - options->rails)
+        return gw_fail(err, GW_E_USAGE, "net/fabric: a link has 1 to %d rails, not %u and %u more",
+                       GW_FABRIC_RAILS, options->rails, options->extra_rails);
     GW_ASSERT(options->kinds != 0);
     gw_fabric *f = calloc(1, sizeof *f);
     if (f == NULL) return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a transport");
@@ -328,6 +338,7 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
     f->events = options->events;
     f->kinds = options->kinds;
     f->streams = GW_PATH_FIRST_RAIL + options->rails;
+    f->most_streams = f->streams + options->extra_rails;
     f->settle_ns = options->settle_ns != 0 ? options->settle_ns : 1000000000u;
     f->retry_ns = options->retry_ns != 0 ? options->retry_ns : GW_BACKOFF_FIRST_NS;
     pthread_mutex_init(&f->change_lock, NULL);

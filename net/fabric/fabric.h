@@ -16,7 +16,11 @@
  * log says why. Then link_up is called. A path that fails is tried again later. A link that the other side
  * leaves unsettled for GW_HANDSHAKE_NS and four times settle_ns is ended.
  *
- * A fabric that allows TCP alone settles by itself: link_up comes from inside gw_fabric_adopt. */
+ * A fabric that allows TCP alone settles by itself: link_up comes from inside gw_fabric_adopt.
+ *
+ * A link that has settled for TCP may get more rails, each by one more stream that the side dials which dialled the
+ * others (gw_fabric_extra_label). A side that has no thread for it, or knows no such streams as it is of a build before,
+ * closes it. An extra rail that ends does not end the link, and the end of the link is its end. */
 #ifndef GODWIT_NET_FABRIC_FABRIC_H
 #define GODWIT_NET_FABRIC_FABRIC_H
 
@@ -33,7 +37,8 @@ enum {
 
 typedef struct gw_fabric_options {
     uint32_t kinds;       /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
-    uint32_t rails;       /* 1 to GW_FABRIC_RAILS; 1 unless there are idle cores and a fast network */
+    uint32_t rails;       /* of each link, 1 to GW_FABRIC_RAILS; all peers have the same */
+    uint32_t extra_rails; /* how many more a link over TCP may have; GW_FABRIC_RAILS are the most in all */
     uint64_t settle_ns;   /* how long a path may take to be established; 0: one second */
     uint64_t retry_ns;    /* until a path that failed is tried again, doubling; 0: 30 seconds */
     uint64_t silence_ns;  /* how long the other side of a sealed stream may be silent; 0: GW_SILENCE_NS */
@@ -52,6 +57,8 @@ bool gw_fabric_open(const gw_fabric_options *options, gw_transport **transport, 
 
 /* Streams of a link: 2 + rails. */
 uint32_t gw_fabric_streams(const gw_transport *transport);
+/* Streams of a link over TCP with all extra rails. */
+uint32_t gw_fabric_most_streams(const gw_transport *transport);
 
 /* The time (gw_now_ns) at which the oldest present turn of a data thread (of a stream, or of the paths)
  * began; 0 while all of them sleep. A turn never waits for a peer, so an old one means a thread that is
@@ -64,10 +71,14 @@ uint64_t gw_fabric_files_since(gw_transport *transport);
 /* The label of a data stream (gw_stream_dial). `attempt` is higher than all that the dialler has used for
  * links to this peer, in all its lives, and below 2^48. `number` is 0 to streams - 1. */
 uint64_t gw_fabric_stream_label(uint64_t attempt, uint32_t number, uint32_t streams);
+/* The label of a stream for an extra rail of the link that this attempt made. `number` is from gw_fabric_streams to
+ * gw_fabric_most_streams - 1. */
+uint64_t gw_fabric_extra_label(uint64_t attempt, uint32_t number);
 
 /* Takes a data stream (on failure it is closed). When it is the last stream of an attempt, the new link
  * replaces the peer's older one. Streams of a newer attempt replace those that wait from an older one; late
- * streams of an older attempt are closed. Fails with GW_E_PEER on a label that does not fit this fabric, and
+ * streams of an older attempt are closed. A stream for an extra rail waits until the link of its attempt is
+ * settled, and is closed if that is not for TCP, or if there is no such rail here. Fails with GW_E_PEER on a label that does not fit this fabric, and
  * when out of memory. If a link could not be made, link_down is called as well. */
 bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err);
 

@@ -13,6 +13,7 @@ enum {
     STREAM_WORDS = 0,
     STREAM_BULK = 1,
     STREAMS = GW_PATH_FIRST_RAIL + GW_FABRIC_RAILS,
+    EXTRA = 0xff, /* in the label of a stream in place of their number: it is for an extra rail */
 };
 _Static_assert(STREAMS <= (int)GW_PATH_STREAMS, "paths have room for all streams");
 
@@ -53,6 +54,11 @@ typedef struct gw_pair {
     gw_data_link *base;           /* the TCP link, whose stream 0 is in its rail; NULL: none */
     gw_data_link *rails;          /* the channels of the other streams; NULL: there are none (yet) */
     uint64_t announced;           /* the number of the link that the last link_up named; 0: none */
+    gw_path_kind kind;            /* valid with `rails`: what they go over */
+    gw_data_link
+        *extras[STREAMS]; /* the extra rails, by stream number, each a link of its own; NULL: there is none */
+    uint64_t extra_attempt;             /* the attempt whose streams for extra rails wait */
+    gw_detached extra_waiting[STREAMS]; /* fd -1: none */
     /* The other side may replace `rails` by those of a path at any moment, so their end does not end the
      * link. */
     bool changing;
@@ -65,7 +71,7 @@ typedef struct gw_pair {
 typedef struct gw_fabric {
     gw_transport base; /* first */
     gw_transport_events events;
-    uint32_t kinds, streams;
+    uint32_t kinds, streams, most_streams; /* of a link, and of one with all extra rails */
     uint64_t settle_ns, retry_ns;
     gw_rail_thread *rails[STREAMS]; /* by stream number */
     gw_onesided *words, *bulk;

@@ -1,5 +1,6 @@
 /* Links: streams become links, links get channels, links end. */
 #include "core/base/assert.h"
+#include "core/base/log.h"
 #include "net/fabric/inside.h"
 #include "net/rail/tcp_channel.h"
 
@@ -32,7 +33,7 @@ bool gw_fabric_kinds(const char *name, uint32_t *kinds) {
 }
 
 void gw_fabric_wake(gw_fabric *f) {
-    for (uint32_t i = 0; i < f->streams; i++) gw_rail_thread_wake(f->rails[i]);
+    for (uint32_t i = 0; i < f->most_streams; i++) gw_rail_thread_wake(f->rails[i]);
 }
 
 gw_pair *gw_fabric_find(const gw_fabric *f, const gw_peer_id *peer) {
@@ -48,7 +49,8 @@ static gw_pair *pair_for(gw_fabric *f, const gw_peer_id *peer) {
     if (pair == NULL) return NULL;
     pair->fabric = f;
     pair->peer = *peer;
-    for (uint32_t i = 0; i < STREAMS; i++) pair->waiting[i].fd = pair->settling.spare[i].fd = -1;
+    for (uint32_t i = 0; i < STREAMS; i++)
+        pair->waiting[i].fd = pair->extra_waiting[i].fd = pair->settling.spare[i].fd = -1;
     pthread_rwlock_wrlock(&f->posts_lock);
     pair->next = f->pairs;
     f->pairs = pair;
@@ -61,6 +63,10 @@ static void drop_waiting(gw_pair *pair) {
     pair->waiting_count = 0;
 }
 
+static void drop_waiting_extras(gw_pair *pair) {
+    for (uint32_t i = 0; i < STREAMS; i++) gw_detached_close(&pair->extra_waiting[i]);
+}
+
 static void end_data_link(gw_data_link **link) {
     if (*link == NULL) return;
     atomic_store(&(*link)->ended, true);
@@ -68,10 +74,15 @@ static void end_data_link(gw_data_link **link) {
     *link = NULL;
 }
 
+static void end_extras(gw_pair *pair) {
+    for (uint32_t i = 0; i < STREAMS; i++) end_data_link(&pair->extras[i]);
+}
+
 /* Ends the link of a peer; the caller wakes the rails. */
 static void end_link(gw_fabric *f, gw_pair *pair) {
     if (pair->base == NULL) return;
     gw_settle_end(f, pair, pair->base->number);
+    end_extras(pair);
     end_data_link(&pair->rails);
     end_data_link(&pair->base);
     pair->announced = 0;
@@ -87,17 +98,30 @@ static void break_link(gw_fabric *f, gw_pair *pair, const gw_err *why) {
                       : pair->base != NULL ? pair->base->number
                                            : ++f->link_numbers;
     end_link(f, pair);
+    drop_waiting_extras(pair);
     gw_fabric_wake(f);
     if (f->events.link_down != NULL) f->events.link_down(f->events.context, &pair->peer, number, why);
+}
+
+/* The extra rail that a link is; NULL: it is none. */
+static gw_data_link **find_extra(gw_pair *pair, const gw_data_link *link) {
+    for (uint32_t i = 0; i < STREAMS; i++)
+        if (pair->extras[i] == link) return &pair->extras[i];
+    return NULL;
 }
 
 void gw_fabric_broken(void *context, gw_data_link *link, const gw_err *why) {
     gw_fabric *f = context;
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, &link->peer);
-    /* If neither matches, the link has ended already: another stream of it broke earlier, or it was ended on
+    gw_data_link **extra = pair != NULL ? find_extra(pair, link) : NULL;
+    /* If none matches, the link has ended already: another stream of it broke earlier, or it was ended on
      * purpose. */
-    if (pair != NULL && pair->rails == link && pair->changing) {
+    if (extra != NULL && why->code == GW_E_PEER) { /* the other side has closed it */
+        end_data_link(extra);
+    } else if (extra != NULL) {
+        break_link(f, pair, why);
+    } else if (pair != NULL && pair->rails == link && pair->changing) {
         end_data_link(&pair->rails);
         gw_fabric_wake(f);
     } else if (pair != NULL && (pair->base == link || pair->rails == link)) {
@@ -127,7 +151,7 @@ void gw_fabric_break(gw_fabric *f, const gw_peer_id *peer, uint64_t link, const 
 }
 
 void gw_fabric_drop_channels(gw_fabric *f, gw_channel *channels[STREAMS]) {
-    for (uint32_t i = 0; i < f->streams; i++) {
+    for (uint32_t i = 0; i < f->most_streams; i++) {
         if (channels[i] != NULL) channels[i]->ops->close(channels[i]);
         channels[i] = NULL;
     }
@@ -146,7 +170,7 @@ static gw_data_link *make_link(gw_fabric *f, const gw_peer_id *peer) {
 static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *channels[STREAMS], gw_err *err) {
     gw_data_link *link = make_link(f, &pair->peer);
     bool done = link != NULL || gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a link");
-    for (uint32_t i = 0; i < f->streams && done; i++) {
+    for (uint32_t i = 0; i < f->most_streams && done; i++) {
         if (channels[i] == NULL) continue;
         channels[i]->peer.link = link->number;
         done = gw_rail_thread_add(f->rails[i], channels[i], link, err);
@@ -157,8 +181,29 @@ static gw_data_link *seat_channels(gw_fabric *f, gw_pair *pair, gw_channel *chan
     return link;
 }
 
+/* Makes an extra rail of a stream. Without one the link goes on. */
+static void seat_extra(gw_fabric *f, gw_pair *pair, uint32_t number, gw_detached *stream) {
+    gw_channel *channels[STREAMS] = {NULL};
+    gw_err err;
+    if (stream->fd < 0) return;
+    channels[number] = gw_tcp_channel_open(stream, gw_stream_rail(number), gw_stream_payload(number), &err);
+    end_data_link(&pair->extras[number]);
+    if (channels[number] != NULL) pair->extras[number] = seat_channels(f, pair, channels, &err);
+    if (pair->extras[number] == NULL) gw_log(GW_WARN, "net/fabric", "a stream is not used: %s", err.text);
+}
+
+/* Makes the streams that wait extra rails of a link that has been settled for TCP, or closes them. */
+static void seat_extras(gw_fabric *f, gw_pair *pair) {
+    bool fits = pair->kind == GW_PATH_TCP && pair->extra_attempt == pair->attempt;
+    for (uint32_t i = f->streams; i < f->most_streams && fits; i++)
+        seat_extra(f, pair, i, &pair->extra_waiting[i]);
+    drop_waiting_extras(pair);
+}
+
 static void announce(gw_fabric *f, gw_pair *pair, gw_path_kind kind) {
     pair->announced = pair->rails->number;
+    pair->kind = kind;
+    seat_extras(f, pair);
     if (f->events.link_up != NULL) f->events.link_up(f->events.context, &pair->peer, pair->announced, kind);
 }
 
@@ -172,6 +217,7 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
         gw_fabric_drop_channels(f, channels);
         return false;
     }
+    end_extras(pair);
     end_data_link(&pair->rails);
     gw_fabric_wake(f); /* the old channels go down before the new ones come up */
     pair->rails = seat_channels(f, pair, channels, &err);
@@ -193,6 +239,11 @@ bool gw_fabric_furnish(gw_fabric *f, gw_pair *pair, uint64_t base, gw_path_kind 
 uint64_t gw_fabric_stream_label(uint64_t attempt, uint32_t number, uint32_t streams) {
     GW_ASSERT(attempt < (uint64_t)1 << 48 && number < streams && streams <= STREAMS);
     return attempt << 16 | (uint64_t)streams << 8 | number;
+}
+
+uint64_t gw_fabric_extra_label(uint64_t attempt, uint32_t number) {
+    GW_ASSERT(attempt < (uint64_t)1 << 48 && number < STREAMS);
+    return attempt << 16 | (uint64_t)EXTRA << 8 | number;
 }
 
 bool gw_fabric_tcp_channels(gw_fabric *f, gw_detached streams[STREAMS], uint32_t from, uint32_t to,
@@ -240,6 +291,7 @@ static bool check_label(const gw_fabric *f, const gw_detached *stream, gw_err *e
     gw_peer_id_short(&stream->remote.id, id);
     if (stream->remote.kind != GW_STREAM_DATA)
         return gw_fail(err, GW_E_PEER, "net/fabric: the stream from %s is not for data", id);
+    if (streams == EXTRA) return true;
     if (streams != f->streams)
         return gw_fail(err, GW_E_PEER, "net/fabric: peer %s uses %u data streams a link, this one %u", id,
                        streams, f->streams);
@@ -248,27 +300,27 @@ static bool check_label(const gw_fabric *f, const gw_detached *stream, gw_err *e
     return true;
 }
 
-bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) {
-    gw_fabric *f = (gw_fabric *)transport;
-    if (!check_label(f, stream, err)) {
-        gw_detached_close(stream);
-        return false;
+/* Takes a stream for an extra rail, or lets it wait for its link. Called with links_lock held. */
+static void take_extra(gw_fabric *f, gw_pair *pair, gw_detached *stream) {
+    uint64_t attempt = stream->remote.label >> 16;
+    uint32_t number = stream->remote.label & 0xff;
+    if (number < f->streams || number >= f->most_streams) {
+        gw_detached_close(stream); /* there is no thread for it */
+        return;
     }
+    if (pair->extra_attempt != attempt) drop_waiting_extras(pair);
+    pair->extra_attempt = attempt;
+    gw_detached_close(&pair->extra_waiting[number]);
+    pair->extra_waiting[number] = *stream;
+    *stream = (gw_detached){.fd = -1};
+    if (pair->rails != NULL && pair->attempt == attempt) seat_extras(f, pair);
+}
+
+/* Takes one of the streams of which a link is made. Called with links_lock held. */
+static bool take_stream(gw_fabric *f, gw_pair *pair, gw_detached *stream, gw_err *err) {
     uint64_t attempt = stream->remote.label >> 16;
     uint32_t place = stream->remote.label & 0xff;
     bool dialled = stream->remote.dialled;
-    pthread_mutex_lock(&f->links_lock);
-    gw_pair *pair = pair_for(f, &stream->remote.id);
-    if (pair == NULL) {
-        pthread_mutex_unlock(&f->links_lock);
-        gw_detached_close(stream);
-        return gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a peer");
-    }
-    if (pair->dialled == dialled && attempt < pair->attempt) { /* the dialler has given up that attempt */
-        pthread_mutex_unlock(&f->links_lock);
-        gw_detached_close(stream);
-        return true;
-    }
     if (pair->waiting_count > 0 && (pair->attempt != attempt || pair->dialled != dialled)) drop_waiting(pair);
     pair->attempt = attempt;
     pair->dialled = dialled;
@@ -278,8 +330,29 @@ bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) 
         pair->waiting_count++;
     pair->waiting[place] = *stream;
     *stream = (gw_detached){.fd = -1};
-    bool done = pair->waiting_count < f->streams || establish(f, pair, err);
+    return pair->waiting_count < f->streams || establish(f, pair, err);
+}
+
+bool gw_fabric_adopt(gw_transport *transport, gw_detached *stream, gw_err *err) {
+    gw_fabric *f = (gw_fabric *)transport;
+    uint64_t attempt = stream->remote.label >> 16;
+    bool extra = (stream->remote.label >> 8 & 0xff) == EXTRA, done = check_label(f, stream, err);
+    if (!done) {
+        gw_detached_close(stream);
+        return false;
+    }
+    pthread_mutex_lock(&f->links_lock);
+    gw_pair *pair = pair_for(f, &stream->remote.id);
+    if (pair == NULL)
+        done = gw_fail(err, GW_E_NOMEM, "net/fabric: no memory for a peer");
+    else if (pair->dialled == stream->remote.dialled && attempt < pair->attempt)
+        done = true; /* the dialler has given up that attempt */
+    else if (extra)
+        take_extra(f, pair, stream);
+    else
+        done = take_stream(f, pair, stream, err);
     pthread_mutex_unlock(&f->links_lock);
+    gw_detached_close(stream); /* unless it was taken */
     return done;
 }
 
@@ -296,7 +369,10 @@ static void drop_pair(gw_fabric *f, gw_pair *pair) {
 void gw_fabric_drop_pair(gw_fabric *f, const gw_peer_id *peer) {
     pthread_mutex_lock(&f->links_lock);
     gw_pair *pair = gw_fabric_find(f, peer);
-    if (pair != NULL && pair->base == NULL && pair->waiting_count == 0) drop_pair(f, pair);
+    if (pair != NULL && pair->base == NULL && pair->waiting_count == 0) {
+        drop_waiting_extras(pair);
+        drop_pair(f, pair);
+    }
     pthread_mutex_unlock(&f->links_lock);
 }
 
@@ -305,6 +381,7 @@ void gw_fabric_cut_all(gw_fabric *f) {
     for (gw_pair *pair = f->pairs; pair != NULL; pair = pair->next) {
         end_link(f, pair);
         drop_waiting(pair);
+        drop_waiting_extras(pair);
         gw_fabric_wake(f);
     }
     pthread_mutex_unlock(&f->links_lock);
@@ -317,6 +394,7 @@ void gw_fabric_unlink(gw_transport *transport, const gw_peer_id *peer) {
     if (pair != NULL) {
         end_link(f, pair);
         drop_waiting(pair);
+        drop_waiting_extras(pair);
         if (f->loop != NULL)
             gw_settle_drop(f, pair);
         else

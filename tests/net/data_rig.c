@@ -161,12 +161,11 @@ static void connect_pair(int fds[2]) {
     close(listener);
 }
 
-static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool dialled, uint32_t number) {
+static void hand_over(rig *r, rig_peer *to, const gw_peer_id *from, int fd, bool dialled, uint64_t label) {
     static const uint8_t keys[2][32] = {{1}, {2}};
     gw_algorithm algorithm = !r->sealed            ? GW_ALGORITHM_PLAIN
                              : gw_record_has_aes() ? GW_ALGORITHM_AES256GCM
                                                    : GW_ALGORITHM_CHACHA20;
-    uint64_t label = gw_fabric_stream_label(r->attempts, number, 2 + r->rails);
     gw_detached stream = {
         .fd = fd, .remote = {.id = *from, .kind = GW_STREAM_DATA, .label = label, .dialled = dialled}};
     cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
@@ -182,13 +181,22 @@ void rig_connect(rig *r, uint32_t a, uint32_t b) {
         return;
     }
     int fds[2 + GW_FABRIC_RAILS][2];
-    r->attempts++;
+    r->attempt_of[a][b] = ++r->attempts;
     for (uint32_t number = 0; number < 2 + r->rails; number++) connect_pair(fds[number]);
     if (r->connected != NULL) r->connected();
     for (uint32_t number = 0; number < 2 + r->rails; number++) {
-        hand_over(r, &r->peers[a], &r->peers[b].id, fds[number][0], true, number);
-        hand_over(r, &r->peers[b], &r->peers[a].id, fds[number][1], false, number);
+        uint64_t label = gw_fabric_stream_label(r->attempts, number, 2 + r->rails);
+        hand_over(r, &r->peers[a], &r->peers[b].id, fds[number][0], true, label);
+        hand_over(r, &r->peers[b], &r->peers[a].id, fds[number][1], false, label);
     }
+}
+
+void rig_add_rail(rig *r, uint32_t a, uint32_t b, uint32_t number) {
+    int fds[2];
+    uint64_t label = gw_fabric_extra_label(r->attempt_of[a][b], 2 + r->rails + number);
+    connect_pair(fds);
+    hand_over(r, &r->peers[a], &r->peers[b].id, fds[0], true, label);
+    hand_over(r, &r->peers[b], &r->peers[a].id, fds[1], false, label);
 }
 
 void rig_link(rig *r, uint32_t a, uint32_t b) {
@@ -206,7 +214,8 @@ static void link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds, bool 
         connect_pair(pair);
         cr_assert_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
         fds[number] = pair[0];
-        hand_over(r, &r->peers[i], peer, pair[1], dialled, number);
+        hand_over(r, &r->peers[i], peer, pair[1], dialled,
+                  gw_fabric_stream_label(r->attempts, number, 2 + r->rails));
     }
 }
 
@@ -231,8 +240,8 @@ rig *rig_open_over(uint32_t kinds, uint32_t count, uint32_t rails, bool sealed) 
     return r;
 }
 
-static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t settle_ns,
-                     uint64_t retry_ns) {
+static rig *open_rig(const uint32_t *kinds, const uint32_t *extra, uint32_t count, uint32_t rails,
+                     bool sealed, uint64_t settle_ns, uint64_t retry_ns) {
     cr_assert_geq(sodium_init(), 0);
     rig *r = calloc(1, sizeof *r);
     r->count = count;
@@ -248,6 +257,7 @@ static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t rails, bool
         gw_fabric_options options = {.retry_ns = retry_ns,
                                      .kinds = kinds[i],
                                      .rails = rails,
+                                     .extra_rails = extra != NULL ? extra[i] : 0,
                                      .settle_ns = settle_ns,
                                      .events = {p, on_completed, on_up, on_down},
                                      .provider = {p, find_sevens, release_sevens}};
@@ -262,15 +272,21 @@ static rig *open_rig(const uint32_t *kinds, uint32_t count, uint32_t rails, bool
 }
 
 rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed) {
-    return open_rig(kinds, count, rails, sealed, SETTLE_NS, RETRY_NS);
+    return open_rig(kinds, NULL, count, rails, sealed, SETTLE_NS, RETRY_NS);
 }
 
 rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t settle_ns) {
-    return open_rig(kinds, count, rails, sealed, settle_ns, RETRY_NS);
+    return open_rig(kinds, NULL, count, rails, sealed, settle_ns, RETRY_NS);
 }
 
 rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t retry_ns) {
-    return open_rig(kinds, count, rails, sealed, SETTLE_NS, retry_ns);
+    return open_rig(kinds, NULL, count, rails, sealed, SETTLE_NS, retry_ns);
+}
+
+rig *rig_open_growing(const uint32_t *extra, uint32_t count, bool sealed) {
+    uint32_t kinds[RIG_PEERS] = {0};
+    for (uint32_t i = 0; i < count; i++) kinds[i] = GW_FABRIC_TCP;
+    return open_rig(kinds, extra, count, 1, sealed, SETTLE_NS, RETRY_NS);
 }
 
 void rig_close(rig *r) {

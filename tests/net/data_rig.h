@@ -40,6 +40,7 @@ typedef struct rig {
     void (*connected)(
         void); /* called when the sockets of a link exist and no transport has them yet; may be NULL */
     uint32_t count, rails;
+    uint64_t attempt_of[RIG_PEERS][RIG_PEERS]; /* of the link that the first has dialled last */
     bool sealed;
     struct sim_net *net; /* NULL: the network is not simulated */
     uint64_t attempts;
@@ -58,11 +59,15 @@ rig *rig_open_apart(const uint32_t *kinds, uint32_t count, uint32_t rails, bool 
 rig *rig_open_hasty(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t settle_ns);
 /* The same with a retry_ns other than the short one of tests. */
 rig *rig_open_patient(const uint32_t *kinds, uint32_t count, uint32_t rails, bool sealed, uint64_t retry_ns);
+/* The same over TCP, with one rail and threads for so many extra rails for each peer. */
+rig *rig_open_growing(const uint32_t *extra, uint32_t count, bool sealed);
 rig *rig_open(uint32_t count, uint32_t rails, bool sealed);
 void rig_close(rig *r);
 /* Makes the streams of a new link between two peers; a dials. After rig_link the link is up. */
 void rig_connect(rig *r, uint32_t a, uint32_t b);
 void rig_link(rig *r, uint32_t a, uint32_t b);
+/* Gives each side of the link that a has dialled one end of a stream for an extra rail. */
+void rig_add_rail(rig *r, uint32_t a, uint32_t b, uint32_t number);
 /* Links peer i to a peer that the test plays: the test holds the other ends (2 + rails sockets). */
 void rig_link_raw(rig *r, uint32_t i, const gw_peer_id *peer, int *fds);
 void rig_link_raw_dialled(rig *r, uint32_t i, const gw_peer_id *peer, int *fds); /* dialled by peer i */

@@ -399,7 +399,7 @@ complete -c godwit -n '__godwit_is run' -l cpu-class -x -a 'haswell skylakex zen
 complete -c godwit -n '__godwit_is run' -l deal -x -a 'speed energy' -d 'How a step\'s shards are shared'
 complete -c godwit -n '__godwit_is run' -l device -x -a 'auto cpu cuda' -d 'What to compute on'
 complete -c godwit -n '__godwit_is run' -l gid-index -x -d 'The index of the GID of the RDMA device'
-complete -c godwit -n '__godwit_is run' -l lanes -x -d 'The number of streams, with a thread each, that share the bytes of a sum, from 1, the default, to 8'
+complete -c godwit -n '__godwit_is run' -l lanes -x -a 'auto' -d 'The number of streams, with a thread each, that share the bytes of a sum'
 complete -c godwit -n '__godwit_is run' -l on-bad -x -a 'stop skip' -d 'What happens to a step whose sum contains a value that is not finite'
 complete -c godwit -n '__godwit_is run' -l precision -x -a 'fp32 tf32 bf16' -d 'What a GPU rounds the factors of matrix products to'
 complete -c godwit -n '__godwit_is run' -l quorum -x -a 'any majority' -d 'Which peers may go on after a partition'

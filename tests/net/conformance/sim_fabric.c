@@ -600,6 +600,7 @@ static const gw_transport_ops sim_ops = {
     .count = sim_count,
     .close = sim_close,
     .rails = sim_rails,
+    .sure_rails = sim_rails,
     .rail_use = sim_rail_use,
     .rail_wake = sim_rail_wake,
     .rail_refresh = sim_rail_refresh,

@@ -154,6 +154,7 @@ static void refuse(gw_transport *transport, gw_rail_peer *peer, const gw_err *wh
 }
 
 static const gw_transport_ops ops = {.rails = count_rails,
+                                     .sure_rails = count_rails,
                                      .rail_use = use,
                                      .rail_wake = wake,
                                      .rail_refresh = refresh,

@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/gossip/gossip.h"
 #include "core/os/clock.h"
+#include "kernels/host/cores.h"
 #include "net/fabric/fabric.h"
 #include "net/loop/address.h"
 
@@ -17,6 +18,8 @@ _Static_assert((int)GW_WAY_TCP == (int)GW_FABRIC_TCP && (int)GW_WAY_SHM == (int)
                "the brain's ways are the fabric's kinds");
 
 #define PAYLOAD_PATIENCE_NS UINT64_C(5000000000)
+
+enum { AUTO_RAILS = 4 /* the most of a link with --lanes auto */ };
 
 /* What arrives. */
 
@@ -204,8 +207,16 @@ static uint64_t silence_ns(const gw_run_options *options) {
     return percent > 100 ? GW_SILENCE_NS * percent / 100 : GW_SILENCE_NS;
 }
 
+/* How many rails a link may have beside the first one with --lanes auto. Half of the cores are left to what the system
+ * does for the network, and to other processes. */
+static uint32_t count_extra_rails(void) {
+    uint32_t rails = gw_cores() / 2;
+    return rails < 1 ? 0 : rails < AUTO_RAILS ? rails - 1 : AUTO_RAILS - 1;
+}
+
 bool gw_network_open(gw_network *network, gw_server *server, gw_reduction *reduction, gw_err *err) {
     const gw_local *local = &network->local;
+    uint32_t lanes = network->options->lanes;
     network->packets = gw_packets_open(local->identity, local->keyring, &local->cluster, err);
     if (!network->packets) return false;
     network->udp = gw_udp_open(network->loop, network->udp_fd, received, network, err);
@@ -217,7 +228,8 @@ bool gw_network_open(gw_network *network, gw_server *server, gw_reduction *reduc
     gw_links_set_silence(network->links, silence_ns(network->options));
     gw_fetch_provider provider = gw_server_provider(server);
     gw_data_links_options how = {.kinds = network->options->transports,
-                                 .rails = network->options->lanes,
+                                 .rails = lanes > 0 ? lanes : 1,
+                                 .extra_rails = lanes > 0 ? 0 : count_extra_rails(),
                                  .rdma = network->options->rdma,
                                  .time_scale_percent = network->options->time_scale_percent,
                                  .silence_ns = silence_ns(network->options),

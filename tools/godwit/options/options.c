@@ -86,6 +86,11 @@ static bool take_u32(const option_row *option, const char *text, gw_run_options 
     return true;
 }
 
+static bool take_lanes(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
+    options->lanes = 0;
+    return strcmp(text, "auto") == 0 || take_u32(option, text, options, err);
+}
+
 static bool take_u64(const option_row *option, const char *text, gw_run_options *options, gw_err *err) {
     int64_t number;
     if (!parse_count(option, text, &number, err)) return false;
@@ -531,10 +536,11 @@ static const option_row options_of_run[] = {
      "How data travel: tcp, shm (within a host), rdma, or auto, the best of these for each pair of peers; "
      "peers that the named transport cannot connect do not exchange data",
      WORK, take_transport, FIELD(transports)},
-    {"lanes", "N", "1", NULL,
+    {"lanes", "auto|N", "auto", NULL,
      "The number of streams, with a thread each, that share the bytes of a sum, for networks that are faster "
-     "than one core packs and encrypts; all peers need the same value",
-     WORK, take_u32, FIELD(lanes), BOUNDS(1, GW_FABRIC_RAILS)},
+     "than one core packs and encrypts; auto: over TCP, where there are more than three cores, up to four if "
+     "sums are faster so; all peers need the same value",
+     WORK, take_lanes, FIELD(lanes), BOUNDS(1, GW_FABRIC_RAILS)},
     {"rdma-device", "NAME", NULL, "the best", "The RDMA device to use; godwit devices lists them", WORK,
      take_text, FIELD(rdma.device)},
     {"gid-index", "N", NULL, "the best", "The index of the RDMA device's GID to use", WORK, take_gid_index,

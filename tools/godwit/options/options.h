@@ -65,7 +65,7 @@ typedef struct gw_run_options {
     bool skip_bad;         /* --on-bad skip */
     const char *cpu_class; /* NULL = the class of this processor */
     uint32_t transports;   /* GW_FABRIC_TCP | ...: the kinds of path that may be used */
-    uint32_t lanes;        /* streams and threads for sums */
+    uint32_t lanes;        /* streams and threads for sums; 0: as many as prove fastest */
     gw_rdma_options rdma;
 
     uint64_t checkpoint_steps, checkpoint_ns; /* at most one is set; both 0 = only the last state is saved */

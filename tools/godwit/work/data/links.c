@@ -47,8 +47,10 @@ struct data_link {
     gw_incarnation life;
     gw_addr addr;
     gw_timer redial;
-    dial dials[2 + GW_FABRIC_RAILS];
-    uint32_t dialling;
+    dial dials[2 + GW_FABRIC_RAILS], extra_dials[GW_FABRIC_RAILS];
+    uint32_t dialling;       /* streams of `dials` */
+    uint64_t attempt;        /* the newest */
+    uint64_t extra_of;       /* the number of the link for which extra streams were dialled */
     uint32_t failed;         /* dials that failed in a row, since the control link came up */
     _Atomic uint64_t landed; /* bytes that were fetched from the peer; any thread */
     /* Members under the lock. */
@@ -71,7 +73,7 @@ struct gw_data_links {
     gw_collective *collective;
     gw_data_link_changed *on_change;
     void *changed_context;
-    uint32_t streams;
+    uint32_t streams, most_streams;
     uint64_t attempts;
     int spare;              /* a descriptor, for the fence; -1 = none could be opened */
     gw_rate_limit failures; /* of this peer to open or take over a stream */
@@ -290,6 +292,10 @@ static void drop_dials(data_link *link) {
         link->dials[i].stream = NULL;
     }
     link->dialling = 0;
+    for (uint32_t i = 0; i < GW_FABRIC_RAILS; i++) {
+        gw_stream_close(link->extra_dials[i].stream);
+        link->extra_dials[i].stream = NULL;
+    }
 }
 
 /* Dials after a pause, if this peer is the one that dials and the link is still needed then. */
@@ -331,6 +337,8 @@ static void report_all(gw_data_links *links) {
     free(ids);
 }
 
+static void dial_extras(data_link *link);
+
 static void look(void *context) {
     gw_data_links *links = context;
     pthread_mutex_lock(&links->lock);
@@ -339,6 +347,7 @@ static void look(void *context) {
     for (uint32_t i = 0; i < links->count; i++) {
         data_link *link = links->list[i];
         if (link->dialling == 0 && !is_standing(links, link)) dial_later(link, pause_of(links, link));
+        dial_extras(link);
     }
     report_all(links);
 }
@@ -392,6 +401,54 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
     post_look(links);
 }
 
+/* Extra streams (net/fabric/fabric.h). A link is whole without them, so nothing is done where one fails. */
+
+static void on_extra_ready(void *context, gw_stream *stream, const gw_remote *remote) {
+    dial *d = context;
+    data_link *link = d->link;
+    gw_detached detached;
+    gw_err err;
+    d->stream = NULL;
+    if (!gw_peer_id_equal(&remote->id, &link->id) || !gw_same_life(&remote->incarnation, &link->life)) {
+        gw_stream_close(stream);
+    } else if (!gw_stream_detach(stream, &detached, &err)) {
+        gw_stream_close(stream);
+        note_own_failure(link->links, link, &err);
+    } else if (!gw_fabric_adopt(link->links->transport, &detached, &err)) {
+        note_own_failure(link->links, link, &err);
+    }
+}
+
+static void on_extra_closed(void *context, gw_stream *stream, gw_closed why, gw_fault fault,
+                            const char *text) {
+    (void)stream, (void)why, (void)fault;
+    dial *d = context;
+    gw_log(GW_DEBUG, "work/data", "dialling another data stream: %s", text);
+    d->stream = NULL;
+}
+
+/* Dials the extra streams of a link over TCP, once for each. */
+static void dial_extras(data_link *link) {
+    gw_data_links *links = link->links;
+    gw_err err;
+    pthread_mutex_lock(&links->lock);
+    bool fits = link->standing && link->kind == GW_PATH_TCP && link->extra_of != link->number;
+    uint64_t number = link->number;
+    pthread_mutex_unlock(&links->lock);
+    if (!fits || links->stopped || !link->followed || !we_dial(link)) return;
+    link->extra_of = number;
+    for (uint32_t i = 0; i < links->most_streams - links->streams; i++) {
+        dial *d = &link->extra_dials[i];
+        gw_stream_close(d->stream);
+        d->link = link;
+        gw_stream_events events = {
+            .context = d, .ready = on_extra_ready, .message = on_message, .closed = on_extra_closed};
+        d->stream = gw_stream_dial(links->loop, links->local, &link->addr, GW_STREAM_DATA,
+                                   gw_fabric_extra_label(link->attempt, links->streams + i), &events, &err);
+        if (d->stream == NULL) note_own_failure(links, link, &err);
+    }
+}
+
 static void dial_all(void *context) {
     data_link *link = context;
     gw_data_links *links = link->links;
@@ -399,6 +456,7 @@ static void dial_all(void *context) {
     /* The number of the attempt rises over all lives of this peer: its high part is the boot count. */
     uint64_t attempt =
         ((links->local->identity->incarnation.boot << 24) + ++links->attempts) & (UINT64_MAX >> 16);
+    link->attempt = attempt;
     for (uint32_t i = 0; i < links->streams; i++) {
         dial *d = &link->dials[i];
         d->link = link;
@@ -534,6 +592,7 @@ gw_data_links *gw_data_links_open(gw_loop *loop, const gw_local *local, const gw
     gw_fabric_options options = {
         .kinds = how->kinds,
         .rails = how->rails,
+        .extra_rails = how->extra_rails,
         .settle_ns = SETTLE_NS * how->time_scale_percent / 100,
         .silence_ns = how->silence_ns,
         .rdma = scaled(&how->rdma, how->time_scale_percent),
@@ -547,6 +606,7 @@ gw_data_links *gw_data_links_open(gw_loop *loop, const gw_local *local, const gw
         return NULL;
     }
     links->streams = gw_fabric_streams(links->transport);
+    links->most_streams = gw_fabric_most_streams(links->transport);
     return links;
 }
 

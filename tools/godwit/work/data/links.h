@@ -45,8 +45,9 @@ typedef struct gw_data_link_state {
 typedef void gw_data_link_changed(void *context, const gw_peer_id *peer, const gw_data_link_state *state);
 
 typedef struct gw_data_links_options {
-    uint32_t kinds; /* the paths that may be used: GW_FABRIC_TCP | ... */
-    uint32_t rails; /* as in gw_fabric_options; other peers' must be the same */
+    uint32_t kinds;       /* the paths that may be used: GW_FABRIC_TCP | ... */
+    uint32_t rails;       /* as in gw_fabric_options; other peers' must be the same */
+    uint32_t extra_rails; /* as in gw_fabric_options */
     gw_rdma_options rdma;
     uint32_t time_scale_percent;     /* of all times */
     uint64_t silence_ns;             /* as in gw_fabric_options */
