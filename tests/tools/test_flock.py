@@ -521,6 +521,49 @@ class Lives(Case):
         self.assertEqual((self.lines(flock.folder, "lives"), self.lines(flock.folder, "ends")), (["0", "0"], ["end"]))
         self.assertEqual(first.do("why", job).count("is asked to end"), 1)
 
+    def test_logs_of_a_command_that_is_over_are_those_of_the_child_that_ended_it(self):
+        flock = self.flock(3)
+        script = "trap '' TERM; echo begins; echo $$ >> lives; while [ ! -e $$.go ]; do sleep 0.1; done; echo ends"
+        job = flock[0].submit("--", "sh", "-c", script)
+        first = self.runs_on(flock, job)
+        self.until("it lives", lambda: self.lines(flock.folder, "lives"))
+        first.kill()  # its child goes on
+        self.until("it lives again", lambda: len(self.lines(flock.folder, "lives")) == 2)
+        first.start(member for member in flock if member is not first)
+
+        def states():
+            return {node["state"]: node["name"] for node in flock[0].job(job)["nodes"]}
+        self.until("one of the two is asked to end", lambda: flock[0].is_running() and set(states()) == {"running", "leaving"})
+        children = next(member for member in flock if member.name == states()["running"]).children(job)
+        [child] = children & set(map(int, self.lines(flock.folder, "lives")))
+        open(os.path.join(flock.folder, f"{child}.go"), "w").close()
+        flock[0].wait(job)
+        self.assertEqual([member.logs(job) for member in flock], ["begins\nends\n"] * 3)
+
+    def test_a_member_that_has_lost_its_records_takes_no_job_for_over(self):
+        flock = self.flock(2)
+        asked, other = flock
+        asked.do("drain", asked.name)
+        job = asked.submit("--", "sh", "-c", "echo begins; while ! test -e go; do sleep 0.05; done; echo ends")
+        shown = asked.launch("logs", "--dir", asked.directory, "-f", job, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(shown.kill)
+        self.assertEqual(shown.stdout.readline(), "begins\n")
+        asked.kill()
+        self.assertIn("it is asked again", shown.stderr.readline())
+        os.unlink(os.path.join(asked.directory, "records"))
+        other.process.send_signal(signal.SIGSTOP)
+        asked.start([other])
+        self.assertEqual(asked.jobs(), {})
+        self.assertIn("there is no such job", shown.stderr.readline())
+        with asked.knock() as door:
+            door.sendall(json.dumps({"do": "wait", "jobs": [job], "seconds": 0}).encode() + b"\n")
+            self.assertEqual(json.loads(door.makefile().readline()), {"over": False})
+        other.process.send_signal(signal.SIGCONT)
+        self.until("it knows the job again", lambda: job in asked.jobs())
+        open(os.path.join(flock.folder, "go"), "w").close()
+        said, errors = shown.communicate(timeout=PATIENCE)
+        self.assertEqual((said, shown.returncode), ("ends\n", 0), errors)
+
     def test_logs_follow_a_command_that_starts_anew_elsewhere(self):
         flock = self.flock(3)
         go = os.path.join(flock.folder, "go")

@@ -259,6 +259,58 @@ class Map(Case):
         self.make("go")
         b.wait("left")
 
+    def test_that_a_map_is_to_end_is_asked_of_a_member_until_it_takes_that(self):
+        a, b = self.flock(2, ["--cores", "2"])
+        a.do("drain", "n1")
+        os.mkdir(self.path("effects"))
+        process = self.begin(a, "--name", "ended", "touch effects/{}.$$; sleep 600", ":::", *"123456")
+        self.until("the map has begun", lambda: len(self.effects()) == 2)
+        a.kill()
+        self.assertIn("does not answer", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        self.assertIn("no more tasks are started", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        a.start([b])
+        self.assertEqual(self.end(process), (130, "", ""))
+        self.assertEqual(b.job("ended")["state"], "cancelled")
+        begun = len(self.effects())
+        process = self.begin(a, "--name", "left", "touch effects/{}.$$; sleep 600", ":::", "7")
+        self.until("the second map has begun", lambda: len(self.effects()) > begun)
+        a.kill()
+        self.assertIn("does not answer", process.stderr.readline())
+        for each in signal.SIGINT, signal.SIGHUP, signal.SIGTERM:  # two of one kind may come as one
+            process.send_signal(each)
+        code, _, errors = self.end(process)
+        self.assertIn(code, (128 + signal.SIGINT, 128 + signal.SIGHUP))
+        self.assertRegex(errors, r"the member has not taken that the job is to end, which may go on: 'godwit cancel \w{8}'\n$")
+
+    def test_what_ends_where_a_map_goes_on_comes_at_once_though_it_has_left_another_node(self):
+        a, b, c = self.flock(3, ["--cores", "1"])
+        a.do("drain", "n1")
+        os.mkdir(self.path("effects"))
+        process = self.begin(a, "--name", "moves", "--joblog", "log",
+                             "touch effects/{}.$$; while [ ! -e go.{} ]; do sleep 0.05; done", ":::", *map(str, range(1, 30)))
+        self.until("it has begun", lambda: len(self.effects()) == 2)
+        for left, stays in (b, c), (c, b):  # the command in front has asked one of the two for what has ended
+            self.until("it runs on both", lambda: [node["state"] for node in a.job("moves")["nodes"]] == ["running"] * 2)
+            a.do("drain", left.name)
+            self.until("one leaves", lambda: self.let_tasks_end() and
+                       [node["name"] for node in a.job("moves")["nodes"]] == [stays.name])  # noqa: B023
+            before = set(self.effects())
+            self.until("another two tasks have begun", lambda: self.let_tasks_end() and len(set(self.effects()) - before) > 1)  # noqa: B023
+            self.until("one that has ended is told of", lambda: {task for task, *_ in map(str.split, self.lines(self.path("log")))}
+                       & set(self.effects()) - before)  # noqa: B023
+            a.do("drain", "--undo", left.name)
+        self.assertEqual(a.job("moves")["state"], "running")
+        self.until("it ends", lambda: self.let_tasks_end() and process.poll() is not None)
+        self.assertEqual(self.end(process), (0, "", ""))
+
+    def let_tasks_end(self):
+        """Those that have begun."""
+        for task in self.effects():
+            self.make("go." + task)
+        return True
+
     def logged(self, name):
         """The exit codes and signals of tasks that a job log has."""
         return sorted(tuple(line.split("\t")[6:8]) for line in self.lines(self.path(name))[1:])

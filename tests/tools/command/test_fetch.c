@@ -32,7 +32,7 @@ typedef struct flock {
     pthread_t thread;
     pthread_mutex_t lock;             /* guards what follows */
     part rows, outputs[NODES][NODES]; /* where, whose */
-    bool away[NODES], rows_away, over;
+    bool away[NODES], rows_away, over, jobs_away;
     uint32_t taken[TASKS];
     char text[TASKS][16];
 } flock;
@@ -88,6 +88,8 @@ static void serve(void *context, gw_member_door_call *call, const json_t *reques
         json_t *answer = json_object();
         gw_json_flag(answer, "over", f->over);
         gw_member_door_answer(call, answer, NULL, 0);
+    } else if (strcmp(what, "jobs") == 0 && f->jobs_away) {
+        gw_member_door_fail(call, "it cannot be told now");
     } else {
         json_t *answer = json_object(), *nodes = json_array();
         for (uint32_t i = 0; i < NODES && strcmp(what, "nodes") == 0; i++) {
@@ -312,6 +314,30 @@ Test(fetch, a_task_that_was_ended_as_the_job_was_over_may_have_a_better_row_else
     change(f, end_elsewhere);
     look_for(&front, 0);
     cr_assert_str_eq(f->text[0], "by 0");
+    close_front(&front);
+}
+
+static void have_jobs_away(flock *f) {
+    f->over = f->jobs_away = true;
+}
+
+static void have_jobs_back(flock *f) {
+    add_row(f, 0, 0, 0, 1, "one");
+    f->jobs_away = false;
+}
+
+Test(fetch, a_job_is_not_taken_for_over_before_it_is_known_who_has_ended_it) {
+    flock *f = open_flock();
+    command front = open_front(f);
+    add_output(f, 0, 0, 0, 1, "one");
+    front.fetch = gw_flock_fetch_open(&front.client, &front.place, "00", 1);
+    change(f, have_jobs_away);
+    for (int i = 0; i < 50; i++) {
+        cr_assert(!look(&front), "who has all rows could not be asked for");
+        usleep(10000);
+    }
+    change(f, have_jobs_back);
+    look_for(&front, 0);
     close_front(&front);
 }
 

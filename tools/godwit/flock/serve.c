@@ -317,20 +317,33 @@ static void change(gw_flock_member *m, const gw_reply *reply, const json_t *requ
     set_serve_timer(m);
 }
 
-/* The node whose child of a job has written most recently, as far as that is known. */
-static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *node) {
-    const gw_job_record *record = gw_job_records_find(m->records, id);
+/* The node on which a job has ended; none where nobody knows of one. */
+static gw_peer_id end_of(const gw_job_record *record) {
+    gw_peer_id none = {{0}};
+    if (record->end_count > 0) return record->ends[0].member;
+    return record->round_count > 0 ? record->rounds[record->round_count - 1].member : none;
+}
+
+/* A node that has a child of a job; this one rather than another. */
+static void find_runner(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *node) {
     for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange); i++) {
         const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
         const gw_claim *claim = list->boot != 0 ? gw_claims_find(list, id) : NULL;
         if (claim == NULL || (claim->state != GW_CLAIM_RUNNING && claim->state != GW_CLAIM_LEAVING)) continue;
         *node = list->member;
-        if (gw_peer_id_equal(node, &m->identity.id)) return true;
+        if (gw_peer_id_equal(node, &m->identity.id)) return;
     }
-    if (!gw_peer_id_is_none(node)) return true;
-    if (record->end_count > 0) *node = record->ends[0].member;
-    if (gw_peer_id_is_none(node) && record->round_count > 0)
-        *node = record->rounds[record->round_count - 1].member;
+}
+
+/* The node whose child of a job has written most recently, as far as that is known. That of a job that is over is the one
+ * whose end was recorded, though a child that ran beside it may be about to leave elsewhere. */
+static bool find_writer(const gw_flock_member *m, const gw_job_record_id *id, gw_peer_id *node) {
+    const gw_job_record *record = gw_job_records_find(m->records, id);
+    if (gw_job_record_is_over(record) && !record->cancel)
+        *node = end_of(record);
+    else
+        find_runner(m, id, node);
+    if (gw_peer_id_is_none(node)) *node = end_of(record);
     for (uint32_t i = 0; i < gw_exchange_claims_count(m->exchange) && gw_peer_id_is_none(node); i++) {
         const gw_claims *list = gw_exchange_claims_at(m->exchange, i);
         const gw_claim *claim = gw_claims_find(list, id);
@@ -375,7 +388,8 @@ static void look_at_waits(gw_flock_member *m, uint64_t now_ns) {
         bool over = true;
         for (uint32_t k = 0; k < one.count && over; k++) {
             const gw_job_record *record = gw_job_records_find(m->records, &one.ids[k]);
-            over = record == NULL || gw_job_record_is_over(record);
+            /* One that no member knows was forgotten; here it may not have come from the others yet. */
+            over = record != NULL ? gw_job_record_is_over(record) : gw_exchange_is_past_gate(m->exchange);
         }
         if (!over && now_ns < one.until_ns) continue;
         m->waits[i] = m->waits[--m->wait_count];

@@ -32,6 +32,7 @@ typedef struct origin {
 /* A file of a node that is read piece by piece. */
 typedef struct stream {
     char node[GW_ID_TEXT];
+    bool live;       /* the job ran there when the last piece was read */
     uint64_t offset; /* of what follows the buffer */
     uint8_t *bytes;
     size_t length, room;
@@ -59,6 +60,7 @@ struct gw_flock_fetch {
     uint64_t alone_ns;   /* since when no member answers; 0: it does */
     uint64_t rowless_ns; /* since when nobody could be asked who has the rows; 0: somebody could */
     bool rowless_told;
+    uint64_t moved_ns;           /* when it was asked last whether rows come to another node now */
     char ender[GW_ID_TEXT];      /* who has ended the job, and so has all rows; "": nobody is known to have */
     char jobs[JOBS][GW_ID_TEXT]; /* the job, and those whose tasks it has adopted */
     uint32_t job_count;
@@ -138,6 +140,7 @@ static int64_t read_piece(gw_flock_fetch *f, stream *s, const char *job, const c
     json_t *answer = gw_member_door_ask(&f->client->door, request, GW_FLOCK_PATIENCE_NS, &bytes, &count, err);
     if (answer == NULL) return -1;
     snprintf(s->node, sizeof s->node, "%s", gw_flock_text(answer, "node"));
+    s->live = json_is_true(json_object_get(answer, "running"));
     json_decref(answer);
     if (s->length + count > s->room) {
         s->room = 2 * (s->length + count);
@@ -323,6 +326,20 @@ static bool read_rows(gw_flock_fetch *f) {
     }
 }
 
+/* Has the rows of a job that is not over read where it runs, if it does so no more where they were read. */
+static void follow_job(gw_flock_fetch *f) {
+    stream elsewhere = {.offset = f->rows.offset};
+    gw_err ignored;
+    if (f->rows.live || f->rows.node[0] == '\0' || gw_now_ns() < f->moved_ns + AGAIN_NS) return;
+    f->moved_ns = gw_now_ns();
+    if (read_piece(f, &elsewhere, f->jobs[0], GW_ROW_LOG_NAME, NULL, &ignored) >= 0 && elsewhere.live &&
+        strcmp(elsewhere.node, f->rows.node) != 0) {
+        forget_stream(&f->rows);
+        f->rows_node = 0;
+    }
+    free(elsewhere.bytes);
+}
+
 static bool lacks_rows(const gw_flock_fetch *f) {
     return count_rows(f) < f->tasks || f->halted;
 }
@@ -344,6 +361,7 @@ static bool read_last_rows(gw_flock_fetch *f) {
 /* Reads the rows that there are. False: more may come. */
 static bool look_for_rows(gw_flock_fetch *f, bool was_over) {
     uint64_t now_ns = gw_now_ns();
+    if (!was_over) follow_job(f);
     if (was_over ? read_last_rows(f) : read_rows(f)) {
         f->rowless_ns = 0;
         f->rowless_told = false;
@@ -499,8 +517,8 @@ static bool read_outputs(gw_flock_fetch *f, source *s, gw_err *err) {
     return outcome != TAKEN_FAILED;
 }
 
-/* Asks who has ended the job, unless it was cancelled. */
-static void ask_for_ender(gw_flock_fetch *f) {
+/* Asks who has ended the job, unless it was cancelled. False: it cannot be asked now. */
+static bool ask_for_ender(gw_flock_fetch *f) {
     gw_err ignored;
     json_t *ids = json_pack("[s]", f->jobs[0]), *jobs = gw_flock_ask_jobs(f->client, ids, &ignored);
     const json_t *job = json_array_get(jobs, 0), *ends = json_object_get(job, "ends"),
@@ -511,6 +529,7 @@ static void ask_for_ender(gw_flock_fetch *f) {
         snprintf(f->ender, sizeof f->ender, "%s", gw_flock_text(end, "node"));
     json_decref(jobs);
     json_decref(ids);
+    return jobs != NULL;
 }
 
 /* Whether the job is over. */
@@ -520,9 +539,8 @@ static bool ask_whether_over(gw_flock_fetch *f) {
     f->looked_ns = gw_now_ns();
     json_t *answer = gw_flock_ask(
         f->client, json_pack("{s:s,s:[s],s:i}", "do", "wait", "jobs", f->jobs[0], "seconds", 0), &err);
-    f->over = answer != NULL && json_is_true(json_object_get(answer, "over"));
+    f->over = answer != NULL && json_is_true(json_object_get(answer, "over")) && ask_for_ender(f);
     json_decref(answer);
-    if (f->over) ask_for_ender(f);
     return f->over;
 }
 

@@ -162,6 +162,18 @@ static const char *end_of(const json_t *job) {
                : "";
 }
 
+/* Whether a job is over that the member was asked for. It may not know it, where it has lost its records: it waits then
+ * until it has heard of what the others know. */
+static bool is_over(const shown *s, const json_t *job) {
+    gw_err ignored;
+    if (job != NULL) return gw_member_job_is_over(job);
+    json_t *answer = gw_flock_ask(
+        s->client, json_pack("{s:s,s:O,s:i}", "do", "wait", "jobs", s->ids, "seconds", 0), &ignored);
+    bool over = answer == NULL || json_is_true(json_object_get(answer, "over"));
+    json_decref(answer);
+    return over;
+}
+
 /* Looks where the job is, and goes over to the output of the node that has it, where the one whose output was shown has
  * it no more. `answers`: that node does. Returns whether the job is over, and nothing more will be written. */
 static bool look(shown *s, bool answers, bool *moved, gw_err *err) {
@@ -182,7 +194,7 @@ static bool look(shown *s, bool answers, bool *moved, gw_err *err) {
             name = gw_flock_text(one, "name");
         }
     }
-    bool over = job == NULL || gw_member_job_is_over(job);
+    bool over = is_over(s, job);
     *moved = false;
     if (s->c->node == NULL && s->node[0] != '\0' && !here) {
         bool steps = strcmp(gw_flock_text(job, "kind"), "run") == 0;

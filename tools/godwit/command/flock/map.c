@@ -32,6 +32,7 @@ typedef struct front {
     char job[GW_JOB_RECORD_ID_TEXT];
     gw_flock_fetch *fetch;
     bool eased, cancelled; /* the job is held, and cancelled when nothing of it runs; it is cancelled */
+    const char *wish;      /* the change of the job that the member has not taken; NULL: there is none */
     uint64_t looked_ns;
     bool ran; /* the last time that it was asked */
     json_t *nodes;
@@ -232,11 +233,14 @@ static const char *name_node(void *context, const gw_peer_id *node) {
     return f->name;
 }
 
+/* Changes the job; a member that does not answer, or does not know the job yet, is asked again at each look. */
 static void change(front *f, const char *what) {
     gw_err ignored;
+    json_t *answer = gw_flock_ask(
+        &f->client, json_pack("{s:s,s:s,s:b}", "do", "change", "job", f->job, what, 1), &ignored);
     f->looked_ns = 0;
-    json_decref(gw_flock_ask(&f->client, json_pack("{s:s,s:s,s:b}", "do", "change", "job", f->job, what, 1),
-                             &ignored));
+    f->wish = answer != NULL ? NULL : what;
+    json_decref(answer);
 }
 
 static void ease(void *context) {
@@ -257,6 +261,7 @@ static bool fetch(void *context, gw_map_store *store, gw_map_take *take, void *m
         *over = true; /* it was handed over only */
         return true;
     }
+    if (f->wish != NULL) change(f, f->wish);
     bool runs = (f->eased || f->cancelled) && still_runs(f);
     if (f->eased && !f->cancelled && !runs) cancel(f);
     if (!gw_flock_fetch_more(f->fetch, store, take, map, over, err)) return false;
@@ -273,6 +278,10 @@ static int run_on_flock(const gw_map_line *line, gw_err *err) {
     options.only_hand_over = line->detach;
     if (!gw_flock_connect(&f.place, &f.client, err)) return GW_MAP_TROUBLE;
     int code = gw_map_main_loop(&options, err);
+    if (f.wish != NULL)
+        gw_log(GW_WARN, "map",
+               "the member has not taken that the job is to end, which may go on: 'godwit cancel %.8s'",
+               f.job);
     gw_flock_fetch_close(f.fetch);
     json_decref(f.nodes);
     gw_flock_disconnect(&f.client);
