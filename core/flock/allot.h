@@ -14,10 +14,9 @@
  *   2  What is left is dealt one node at a time to the job that has least by its shares, until each has its most: a
  *      node of its own claims, else one beside all claims, else one instead of what another claims beyond its core.
  *
- * A change of these rules is another version of the allotment. While a flock is upgraded, member by member, all compute
- * the least version that live members tell in their claims (claims.h). This build computes version 1 alone, so that the
- * least is 1 wherever it lives. A build that computes version 2 as well finds the least in gw_decide, among the lists that
- * it decides by, and hands it to gw_allot.
+ * A change of these rules, or of those by which jobs are placed at all (decide.h), is another version of the allotment.
+ * While a flock is upgraded, member by member, all compute the least version that live members tell in their claims
+ * (claims.h): gw_decide finds it among the lists that it decides by. Versions 1 and 2 differ there alone.
  *
  * (Rendezvous hashing: Thaler and Ravishankar, "Using name-based mappings to increase hit rates", 1998.)
  * Pure; any thread. */
@@ -26,7 +25,10 @@
 
 #include "core/flock/record.h"
 
-enum { GW_ALLOT_VERSION = 1 /* that gw_allot computes */, GW_ALLOT_PLACES = 128 /* of a priority */ };
+enum {
+    GW_ALLOT_VERSION = 2 /* the latest that this build computes */,
+    GW_ALLOT_PLACES = 128 /* of a priority */
+};
 
 /* What a child of a job needs of a node, and what a node has. */
 typedef struct gw_allot_need {

@@ -23,6 +23,7 @@ typedef struct entry {
     uint64_t since_ns; /* since when it is known here; 0: since before this member was past its gate */
     uint64_t running;  /* the last decision in which a live member said that it runs it */
     bool was_away;     /* it was kept back by the last decision */
+    bool early;        /* it waits only as a live member does not know all rules yet */
     uint64_t stays;    /* the last decision in which it may have no nodes but those */
     uint64_t apart;    /* the last decision in which a node is able or not because of a claim on this job */
     uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
@@ -107,6 +108,7 @@ static void enter(gw_decider *d, const gw_decide_input *in, entry *e, const gw_j
     e->record = record;
     e->over = over;
     e->index = NONE;
+    e->early = false;
     read_spec(e);
     gw_wait_reason waited = e->view.reason != GW_WAIT_NOT ? e->view.reason : e->view.waited;
     e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER, .waited = waited};
@@ -148,19 +150,6 @@ static void meet(gw_decider *d, const gw_decide_input *in) {
     d->was_past_gate = in->past_gate;
 }
 
-/* Whether a job may be placed now; if not, its view says why. */
-
-static bool may_follow(entry *e, const gw_job_records *records) {
-    for (uint32_t i = 0; i < e->spec.after_count; i++) {
-        const gw_job_record *before = gw_job_records_find(records, &e->spec.after[i]);
-        if (before != NULL && gw_job_record_is_done(before)) continue;
-        e->view.after = e->spec.after[i];
-        e->view.reason = before != NULL && gw_job_record_is_over(before) ? GW_WAIT_BROKEN : GW_WAIT_AFTER;
-        return false;
-    }
-    return true;
-}
-
 static bool is_held(const gw_job_record *record, const gw_job_spec *spec) {
     return record->knob.n != 0 ? record->knob.hold : spec->hold;
 }
@@ -195,11 +184,31 @@ typedef struct work {
     build *builds;
     uint32_t **apart; /* lists of struck nodes of jobs that have one of their own */
     uint32_t job_count, node_count, claim_count, build_count, apart_count, self;
+    uint32_t rules;    /* the least version of the allotment that live members know */
     bool all_doubtful; /* so that a doubtful node is as good as any */
     bool lesser;       /* this is the lesser side of a flock of which members are away */
     uint64_t back_ns;  /* when the first job is free again that they may run; UINT64_MAX: none is */
     kind kinds[KINDS]; /* those that were met last */
 } work;
+
+/* Whether a job may be placed now; if not, its view says why. */
+
+enum { RULES_FOLLOW_AGAIN = 2 }; /* the first version by which a job follows those that try others again */
+
+static bool may_follow(const work *w, entry *e) {
+    for (uint32_t i = 0; i < e->spec.after_count; i++) {
+        const gw_job_record_id *before = &e->spec.after[i];
+        gw_job_record_id which;
+        gw_job_fate fate = gw_job_records_fate(w->in->records, before, &which);
+        bool done = fate == GW_JOB_FATE_DONE;
+        if (done && (w->rules >= RULES_FOLLOW_AGAIN || gw_job_record_id_equal(&which, before))) continue;
+        e->early = done;
+        e->view.after = which;
+        e->view.reason = fate == GW_JOB_FATE_FAILED ? GW_WAIT_BROKEN : GW_WAIT_AFTER;
+        if (!done) return false;
+    }
+    return !e->early;
+}
 
 /* A job that may run elsewhere goes on where live members say that they run it, and nowhere else. Returns whether any
  * does. */
@@ -244,7 +253,7 @@ static bool may_be_placed(work *w, entry *e) {
         e->view.reason = GW_WAIT_HELD;
         return false;
     }
-    return may_follow(e, w->in->records) && !is_away(w, e) && !is_out_of_sight(w, e);
+    return may_follow(w, e) && !is_away(w, e) && !is_out_of_sight(w, e);
 }
 
 static bool takes_children(const gw_claims *list) {
@@ -282,8 +291,10 @@ static bool is_fit(const gw_claims *list, const gw_job_spec *spec) {
 
 static void add_nodes(work *w) {
     w->all_doubtful = true;
+    w->rules = GW_ALLOT_VERSION;
     for (uint32_t i = 0; i < w->in->member_count; i++) {
         const gw_claims *list = w->in->members[i];
+        if (list->allotment < w->rules) w->rules = list->allotment;
         if (takes_children(list) && list->past_gate && !list->doubtful) w->all_doubtful = false;
     }
     for (uint32_t i = 0; i < w->in->member_count; i++) {
@@ -531,8 +542,8 @@ static void follow_children(outcome *o, const bool *given, const work *w) {
         uint32_t job = job_of(w, &child->job);
         bool known = record != NULL &&
                      (e == NULL || e->over || e->readable); /* else it is not to be judged by this build */
-        bool keeps =
-            !o->in->past_gate || !known || (job != NONE && given[job]) || (e != NULL && is_kept_back(e));
+        bool keeps = !o->in->past_gate || !known || (job != NONE && given[job]) ||
+                     (e != NULL && (is_kept_back(e) || e->early));
         if (known && gw_job_record_is_over(record)) keeps = !o->in->past_gate;
         if (known && e != NULL && e->view.reason == GW_WAIT_HELD) keeps = false;
         if (!keeps && !child->leaving) o->act(o->context, &(gw_do){.kind = GW_DO_STOP, .job = child->job});

@@ -1,8 +1,9 @@
 /* What a member does about jobs: which it claims, starts, stops and lets go, by the records of all jobs, the claims of
  * all live members, and the allotment (allot.h) that follows from both.
  *
- * A job is to be placed when it is not over, not held, and the jobs that it comes after are done. The member claims a
- * job that the allotment gives it, and starts a child when every live member has heard of the claim, or after
+ * A job is to be placed when it is not over, not held, and the jobs that it comes after are done, or else others that try
+ * these again (records.h). The latter is a rule of version 2 of the allotment: while a live member knows version 1 alone, such
+ * a job is not placed, so that all place the same ones; where it runs, it goes on. The member claims a job that the allotment gives it, and starts a child when every live member has heard of the claim, or after
  * GW_DECIDE_CLAIM_NS, if the allotment still says so: two members that know different things learn of each other
  * before they do one job's work twice. A child whose job is over, held, or given to others is asked to end at once, and
  * no other one starts in its place before it has ended.
@@ -34,8 +35,8 @@ typedef struct gw_decider gw_decider;
 typedef enum gw_wait_reason {
     GW_WAIT_NOT,      /* it runs, or is about to */
     GW_WAIT_HELD,     /* somebody holds it */
-    GW_WAIT_AFTER,    /* a job that it comes after is not over */
-    GW_WAIT_BROKEN,   /* a job that it comes after has not been done, and never will be */
+    GW_WAIT_AFTER,    /* a job that it comes after is not over, or one that tries that again */
+    GW_WAIT_BROKEN,   /* a job that it comes after was not done, nor any that tries it again */
     GW_WAIT_LATER,    /* its specification is of a later version, or not known here yet */
     GW_WAIT_NO_BUILD, /* no live node that takes jobs has the build that it began under */
     GW_WAIT_NO_NODE,  /* no live node may have it: of another class, too small, drained, or struck */
@@ -82,7 +83,7 @@ typedef struct gw_decide_input {
 typedef struct gw_job_view {
     const gw_job_spec *spec; /* NULL: not known */
     gw_wait_reason reason;
-    gw_job_record_id after; /* AFTER, BROKEN: which */
+    gw_job_record_id after; /* AFTER, BROKEN: which, or the one that tries it again */
     gw_wait_reason waited;  /* why it waited last, since it ran anywhere; NOT: it did not */
     /* AWAY: it starts here then, if they do not come back. Otherwise, if it is not 0, it goes on where it runs until then,
      * and nowhere else. */

@@ -112,9 +112,9 @@ gw_job_record gw_job_record_copy(const gw_job_record *record);
 /* Joins `other` into *record, of the same id. Returns whether *record has changed. */
 bool gw_job_record_join(gw_job_record *record, const gw_job_record *other);
 
-/* Whether the job is over, and nothing starts it again. */
 /* Whether it is done, and was not cancelled before that was known. */
 bool gw_job_record_is_done(const gw_job_record *record);
+/* Whether the job is over, and nothing starts it again. */
 bool gw_job_record_is_over(const gw_job_record *record);
 /* The round in which a child may start; GW_JOB_RECORD_ROUNDS: in none any more. */
 uint32_t gw_job_record_next_round(const gw_job_record *record);

@@ -3,6 +3,9 @@
  * their ids. A digest is the sum mod 2^64 of the records' digests, which do not count specs; so equal digests mean
  * that both know the same of what has become of all jobs.
  *
+ * A job may try another one again (spec.h: adopts), and be tried again itself. As far as specifications are known, it is
+ * known of each job which ones try it again.
+ *
  * Pure; one thread at a time. */
 #ifndef GODWIT_CORE_FLOCK_RECORDS_H
 #define GODWIT_CORE_FLOCK_RECORDS_H
@@ -40,12 +43,25 @@ const gw_job_record *gw_job_records_at(const gw_job_records *records, uint32_t i
 /* Whether the job of the record at an index is over; quicker than gw_job_record_is_over where there are many. */
 bool gw_job_records_is_over_at(const gw_job_records *records, uint32_t index);
 
+/* What has become of a job, and of those that try it again: of those that try these again, too. */
+typedef enum gw_job_fate {
+    GW_JOB_FATE_DONE,   /* one of them is done */
+    GW_JOB_FATE_OPEN,   /* else, one is not over, or nothing but its id is known here */
+    GW_JOB_FATE_FAILED, /* else: all are over */
+} gw_job_fate;
+/* Sets *which to the one that is done, or to one that is not over (the job itself before others), or to the job. */
+gw_job_fate gw_job_records_fate(const gw_job_records *records, const gw_job_record_id *id,
+                                gw_job_record_id *which);
+/* The job that this one tries again; all zeros: none, or its specification is not known. */
+gw_job_record_id gw_job_records_tries_again(const gw_job_records *records, const gw_job_record_id *id);
+
 /* Joins a record with the one of its id. */
 gw_job_records_joined gw_job_records_join(gw_job_records *records, const gw_job_record *record);
 /* Drops the spec of a job that is over. Digests stay as they are. */
 void gw_job_records_make_stub(gw_job_records *records, const gw_job_record_id *id);
 /* Drops the specifications of jobs that are over since `age_s` seconds, as far as this function has seen: it is called now
- * and then, with this member's own clock, so that a wrong one harms nobody else. Returns how many it has dropped. */
+ * and then, with this member's own clock, so that a wrong one harms nobody else. Those are kept that try a job again after
+ * which one comes that is not over: without them its fate would be another one. Returns how many it has dropped. */
 uint32_t gw_job_records_drop_old_specs(gw_job_records *records, uint64_t now_s, uint64_t age_s);
 /* Forgets a record wholly: by the operator's word alone (`godwit forget`), on all members. */
 void gw_job_records_forget(gw_job_records *records, const gw_job_record_id *id);

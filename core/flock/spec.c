@@ -433,6 +433,32 @@ bool gw_job_spec_read(const void *bytes, size_t length, gw_job_spec *spec, gw_er
     return false;
 }
 
+static void get_links(uint8_t tag, gw_reader *field, gw_job_links *links) {
+    if (tag == TAG_ADOPTS) gw_get_bytes(field, links->adopts.bytes, sizeof links->adopts.bytes);
+    if (tag != TAG_AFTER) return;
+    while (links->after_count < GW_JOB_SPEC_AFTER && gw_reader_left(field) >= sizeof links->after[0].bytes) {
+        gw_get_bytes(field, links->after[links->after_count].bytes, sizeof links->after[0].bytes);
+        links->after_count++;
+    }
+}
+
+gw_job_links gw_job_spec_links(const void *bytes, size_t length) {
+    gw_job_links links = {.after_count = 0};
+    if (length < LEAST_BYTES || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) return links;
+    gw_reader r = gw_reader_on(bytes, length - SIGNATURE_BYTES);
+    gw_get_view(&r, sizeof MAGIC);
+    if (gw_get_u8(&r) != VERSION) return links;
+    while (gw_reader_left(&r) > 0) {
+        uint8_t tag = gw_get_u8(&r);
+        uint32_t count = gw_get_u32(&r);
+        const uint8_t *field_bytes = gw_get_view(&r, count);
+        if (field_bytes == NULL) break;
+        gw_reader field = gw_reader_on(field_bytes, count);
+        get_links(tag, &field, &links);
+    }
+    return links;
+}
+
 void gw_job_spec_free(gw_job_spec *spec) {
     memory *m = spec->memory;
     if (m != NULL) {

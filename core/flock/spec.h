@@ -63,7 +63,7 @@ typedef struct gw_job_spec {
     const gw_job_record_id *after; /* jobs that must be done before */
     uint32_t after_count;
     gw_hash files;           /* the name of the list of files that travel (files.h); all zeros: none do */
-    gw_job_record_id adopts; /* a job from whose checkpoints this one goes on; all zeros: none */
+    gw_job_record_id adopts; /* the job that this one tries again, from its checkpoints; all zeros: none */
     uint8_t sweep[16];       /* random: the same for all jobs of one sweep; all zeros: it is of none */
     void *
         memory; /* that the pointers of a specification that was read point into; NULL: they are the caller's */
@@ -82,5 +82,15 @@ bool gw_job_spec_write(const gw_job_spec *spec, const uint8_t secret_key[64], ui
  * the submitter's; with GW_E_UNSUPPORTED where it is of a later version. */
 bool gw_job_spec_read(const void *bytes, size_t length, gw_job_spec *spec, gw_err *err);
 void gw_job_spec_free(gw_job_spec *spec);
+
+/* What a specification says of other jobs. */
+typedef struct gw_job_links {
+    gw_job_record_id adopts, after[GW_JOB_SPEC_AFTER];
+    uint32_t after_count;
+} gw_job_links;
+
+/* Reads that alone, without a look at the signature and at what else is in the bytes: much quicker than gw_job_spec_read, and
+ * no proof that the specification is one. Bytes that are none say nothing. */
+gw_job_links gw_job_spec_links(const void *bytes, size_t length);
 
 #endif

@@ -216,6 +216,23 @@ class Together(Case):
         self.assertEqual(self.c.job(never)["state"], "cancelled")
         self.trust()
 
+    def test_a_job_comes_after_one_that_was_tried_again_with_success(self):
+        bad = self.a.submit("--name", "mended", "--", "test", "-e", self.path("mended"))
+        then = self.b.submit("--after", bad, "--", "touch", self.path("then"))
+        self.a.wait(bad, code=1)
+        self.a.do("retry", "--wait", bad, code=1)
+        self.until("it waits for ever", lambda: self.c.job(then).get("reason") == "broken")
+        self.assertIn(f"comes after mended, which was not done: 'godwit retry {bad[:8]}', or", self.c.do("info", then))
+        self.b.do("hold", then)
+        with open(self.path("mended"), "w"):
+            pass
+        self.c.do("retry", "--wait", "mended")  # the newest of this name
+        self.b.do("release", then)
+        self.a.wait(then)
+        self.assertTrue(os.path.exists(self.path("then")))
+        self.assertEqual(self.a.job(bad)["state"], "failed")
+        self.trust()
+
     def test_cancel_ends_a_child_and_all_that_it_has_started(self):
         # The first process heeds SIGTERM, and leaves one behind in a session of its own that does not.
         job = self.a.submit("--", "sh", "-c", f"setsid sh -c 'trap \"\" TERM; echo >> {self.path('up')}; sleep 1000' & wait")

@@ -1,8 +1,10 @@
 /* Records of jobs are a lattice, with one encoding; what is over stays over. */
 #include "core/base/mix.h"
 #include "core/flock/records.h"
+#include "core/flock/spec.h"
 
 #include <criterion/criterion.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -261,6 +263,126 @@ Test(record, digests_tell_whether_two_members_know_the_same) {
     gw_job_record_free(&stub);
     gw_job_records_close(a);
     gw_job_records_close(b);
+}
+
+/* A job that tries another one again, or comes after it, where these are not NULL. */
+static gw_job_record job_that(uint8_t number, const gw_job_record_id *tries, const gw_job_record_id *after) {
+    uint8_t public_key[32], secret_key[64];
+    gw_err err;
+    cr_assert(sodium_init() >= 0);
+    crypto_sign_keypair(public_key, secret_key);
+    gw_job_spec one = {.nonce = {number},
+                       .kind = GW_JOB_COMMAND,
+                       .name = "a",
+                       .command = (const char *[]){"true"},
+                       .command_count = 1,
+                       .least = 1,
+                       .most = 1,
+                       .shares = 1,
+                       .after = after,
+                       .after_count = after != NULL};
+    memcpy(one.submitter, public_key, sizeof public_key);
+    if (tries != NULL) one.adopts = *tries;
+    uint8_t *bytes;
+    uint32_t length;
+    cr_assert(gw_job_spec_write(&one, secret_key, &bytes, &length, &err), "%s", err.text);
+    gw_job_record_id id = gw_job_record_id_of(bytes, length);
+    gw_job_record record = gw_job_record_of(&id);
+    record.spec = bytes;
+    record.spec_bytes = length;
+    return record;
+}
+
+static void expect_fate(const gw_job_records *records, const gw_job_record *of, gw_job_fate fate,
+                        const gw_job_record *which) {
+    gw_job_record_id found;
+    cr_expect_eq(gw_job_records_fate(records, &of->id, &found), fate);
+    cr_expect(gw_job_record_id_equal(&found, &which->id));
+}
+
+static void set_failed(gw_job_records *records, const gw_job_record *of) {
+    gw_job_record news = gw_job_record_of(&of->id);
+    news.rounds[news.round_count++] = (gw_job_record_round){.last = true, .code = 1};
+    cr_assert_eq(gw_job_records_join(records, &news), GW_JOB_RECORDS_CHANGED);
+}
+
+static void set_done(gw_job_records *records, const gw_job_record *of) {
+    gw_job_record news = gw_job_record_of(&of->id);
+    news.ends[news.end_count++] = (gw_job_record_end){.kind = GW_JOB_END_DONE, .when = 1};
+    cr_assert_eq(gw_job_records_join(records, &news), GW_JOB_RECORDS_CHANGED);
+}
+
+static void add(gw_job_records *records, const gw_job_record *record) {
+    cr_assert_eq(gw_job_records_join(records, record), GW_JOB_RECORDS_NEW);
+}
+
+/* The second and the third job try the first one again, and the fourth one the second. */
+Test(record, a_job_that_failed_has_the_fate_of_those_that_try_it_again) {
+    static const gw_job_record_id none;
+    gw_err err;
+    gw_job_records *records = gw_job_records_open(&err);
+    gw_job_record first = job_that(1, NULL, NULL), second = job_that(2, &first.id, NULL),
+                  third = job_that(3, &first.id, NULL), fourth = job_that(4, &second.id, NULL);
+    expect_fate(records, &first, GW_JOB_FATE_OPEN, &first); /* nothing is known of it */
+    add(records, &second);
+    expect_fate(records, &first, GW_JOB_FATE_OPEN, &first);
+    add(records, &first);
+    expect_fate(records, &first, GW_JOB_FATE_OPEN, &first);
+    set_failed(records, &first);
+    expect_fate(records, &first, GW_JOB_FATE_OPEN, &second);
+    set_failed(records, &second);
+    expect_fate(records, &first, GW_JOB_FATE_FAILED, &first);
+    add(records, &third);
+    expect_fate(records, &first, GW_JOB_FATE_OPEN, &third);
+    expect_fate(records, &second, GW_JOB_FATE_FAILED, &second);
+    set_failed(records, &third);
+    expect_fate(records, &first, GW_JOB_FATE_FAILED, &first);
+    gw_job_record stub = gw_job_record_of(&fourth.id);
+    add(records, &stub); /* its specification comes later */
+    expect_fate(records, &first, GW_JOB_FATE_FAILED, &first);
+    cr_expect_eq(gw_job_records_join(records, &fourth), GW_JOB_RECORDS_CHANGED);
+    expect_fate(records, &first, GW_JOB_FATE_OPEN, &fourth);
+    for (uint32_t i = 0; i < 1000; i++) { /* the tables grow */
+        gw_job_record other = record_of(i, false);
+        add(records, &other);
+        gw_job_record_free(&other);
+    }
+    set_done(records, &fourth);
+    expect_fate(records, &first, GW_JOB_FATE_DONE, &fourth);
+    expect_fate(records, &second, GW_JOB_FATE_DONE, &fourth);
+    expect_fate(records, &third, GW_JOB_FATE_FAILED, &third);
+    gw_job_record_id tried = gw_job_records_tries_again(records, &fourth.id);
+    cr_expect(gw_job_record_id_equal(&tried, &second.id));
+    tried = gw_job_records_tries_again(records, &first.id);
+    cr_expect(gw_job_record_id_equal(&tried, &none));
+    gw_job_records_forget(records, &third.id); /* others take its place */
+    expect_fate(records, &first, GW_JOB_FATE_DONE, &fourth);
+    gw_job_records_forget(records, &fourth.id);
+    expect_fate(records, &first, GW_JOB_FATE_FAILED, &first);
+    gw_job_records_close(records);
+    gw_job_record *all[] = {&first, &second, &third, &fourth};
+    for (uint32_t i = 0; i < 4; i++) gw_job_record_free(all[i]);
+}
+
+Test(record, what_a_job_that_waits_needs_is_not_dropped) {
+    gw_err err;
+    gw_job_records *records = gw_job_records_open(&err);
+    gw_job_record first = job_that(1, NULL, NULL), second = job_that(2, &first.id, NULL),
+                  third = job_that(3, &second.id, NULL), waits = job_that(4, NULL, &first.id);
+    gw_job_record *all[] = {&first, &second, &third, &waits};
+    for (uint32_t i = 0; i < 4; i++) add(records, all[i]);
+    set_failed(records, &first);
+    set_failed(records, &second);
+    set_done(records, &third);
+    cr_expect_eq(gw_job_records_drop_old_specs(records, 1000, 100), 0);
+    cr_expect_eq(gw_job_records_drop_old_specs(records, 1100, 100), 1); /* that of the first one */
+    expect_fate(records, &first, GW_JOB_FATE_DONE, &third);
+    set_failed(records, &waits);
+    cr_expect_eq(gw_job_records_drop_old_specs(records, 1200, 100), 2);
+    cr_expect_eq(gw_job_records_drop_old_specs(records, 1300, 100), 1);
+    expect_fate(records, &first, GW_JOB_FATE_FAILED, &first);
+    gw_job_records_close(records);
+    for (uint32_t i = 0; i < 4; i++) gw_job_record_free(all[i]);
 }
 
 Test(record, what_was_cancelled_is_not_done_whenever_its_end_becomes_known) {

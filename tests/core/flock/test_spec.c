@@ -88,6 +88,9 @@ Test(spec, is_read_as_it_was_written) {
     cr_expect(gw_job_record_id_equal(&read.after[1], &after[1]));
     cr_expect(gw_hash_equal(&read.files, &spec.files) && gw_job_record_id_equal(&read.adopts, &spec.adopts));
     cr_expect(memcmp(read.sweep, spec.sweep, sizeof read.sweep) == 0);
+    gw_job_links links = gw_job_spec_links(bytes, length);
+    cr_assert(links.after_count == 2 && gw_job_record_id_equal(&links.adopts, &spec.adopts));
+    cr_expect(memcmp(links.after, after, sizeof after) == 0);
     gw_job_spec_free(&read);
     free(bytes);
 
@@ -109,12 +112,15 @@ Test(spec, is_refused_where_a_bit_has_changed) {
     cr_assert(gw_job_spec_write(&spec, secret_key, &bytes, &length, &err));
     for (uint32_t bit = 0; bit < 8 * length; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        cr_assert_leq(gw_job_spec_links(bytes, length).after_count, length / 16); /* it stays within them */
         cr_assert_not(gw_job_spec_read(bytes, length, &read, &err), "bit %u", bit);
         cr_assert(err.code == GW_E_DENIED || err.code == GW_E_INVALID || err.code == GW_E_UNSUPPORTED);
         bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
     }
-    for (uint32_t shorter = 0; shorter < length; shorter++)
+    for (uint32_t shorter = 0; shorter < length; shorter++) {
         cr_assert_not(gw_job_spec_read(bytes, shorter, &read, &err));
+        cr_assert_leq(gw_job_spec_links(bytes, shorter).after_count, 2);
+    }
     cr_expect(gw_job_spec_read(bytes, length, &read, &err));
     gw_job_spec_free(&read);
     free(bytes);

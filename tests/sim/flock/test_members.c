@@ -378,6 +378,93 @@ Test(members, hold_release_and_order_jobs) {
     sim_flock_close(w);
 }
 
+static void cancel(sim_flock *w, uint32_t number, const gw_job_record_id *id) {
+    gw_job_record news = gw_job_record_of(id);
+    news.cancel = true;
+    sim_flock_change(w, number, &news);
+}
+
+static gw_job_record_id try_again(sim_flock *w, uint32_t number, const gw_job_record_id *old) {
+    gw_job_spec spec = {.kind = GW_JOB_COMMAND,
+                        .name = "a",
+                        .need = {.cores = 1},
+                        .least = 1,
+                        .most = 1,
+                        .shares = 1,
+                        .adopts = *old};
+    return sim_flock_submit(w, number, &spec);
+}
+
+static gw_wait_reason reason_of(const sim_flock *w, uint32_t number, const gw_job_record_id *id) {
+    return gw_decider_view(w->members[number].decider, id).reason;
+}
+
+static void finish(sim_flock *w, const gw_job_record_id *id) {
+    uint32_t at = 0;
+    while (!runs(w, at, id)) at++;
+    sim_flock_done(w, at, id);
+}
+
+Test(members, start_what_comes_after_a_job_that_was_tried_again_with_success) {
+    sim_flock *w = open_members(2, 1);
+    run(w, 1.5);
+    gw_job_record_id first = submit(w, 0, 1, 1, 1, NULL), then = submit(w, 0, 1, 1, 1, &first);
+    cancel(w, 1, &first);
+    run(w, 0.1);
+    cr_expect_eq(reason_of(w, 0, &then), GW_WAIT_BROKEN);
+    gw_job_record_id second = try_again(w, 1, &first);
+    run(w, 0.1);
+    for (uint32_t i = 0; i < 2; i++) {
+        gw_job_view view = gw_decider_view(w->members[i].decider, &then);
+        cr_expect_eq(view.reason, GW_WAIT_AFTER);
+        cr_expect(gw_job_record_id_equal(&view.after, &second));
+    }
+    cancel(w, 0, &second);
+    run(w, 0.1);
+    cr_expect_eq(reason_of(w, 1, &then), GW_WAIT_BROKEN);
+    gw_job_record_id third = try_again(w, 1, &second);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &third), 1);
+    cr_expect_eq(reason_of(w, 1, &then), GW_WAIT_AFTER);
+    finish(w, &third);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &then), 1);
+    cr_expect(sim_flock_agree(w));
+    sim_flock_close(w);
+}
+
+/* An earlier build does not place a job that comes after one that was tried again. While such a build is there, nobody does, so
+ * that all place the same ones; a child that runs goes on. */
+Test(members, of_an_earlier_build_and_others_place_the_same_jobs) {
+    sim_flock *w = open_members(2, 2);
+    run(w, 1.5);
+    gw_job_record_id first = submit(w, 0, 1, 1, 1, NULL), runs_on = submit(w, 0, 1, 1, 1, &first);
+    cancel(w, 1, &first);
+    gw_job_record_id second = try_again(w, 1, &first);
+    run(w, 0.1);
+    finish(w, &second);
+    run(w, 0.1);
+    uint32_t keeps = runs(w, 0, &runs_on) ? 0 : 1, earlier = 1 - keeps;
+    cr_assert(runs(w, keeps, &runs_on));
+    w->members[earlier].claims.allotment = 1;
+    w->members[earlier].claims.number++;
+    sim_member_decide_soon(&w->members[earlier]);
+    gw_job_record_id waits = submit(w, 0, 1, 1, 1, &first), other = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 5);
+    cr_expect(runs(w, keeps, &runs_on));
+    for (uint32_t i = 0; i < 2; i++) cr_expect_eq(reason_of(w, i, &waits), GW_WAIT_AFTER);
+    cr_expect_eq(sim_flock_running(w, &waits), 0);
+    cr_expect_eq(sim_flock_running(w, &other), 1);
+    w->members[earlier].claims.allotment = GW_ALLOT_VERSION;
+    w->members[earlier].claims.number++;
+    sim_member_decide_soon(&w->members[earlier]);
+    run(w, 5);
+    cr_expect(runs(w, keeps, &runs_on));
+    cr_expect_eq(sim_flock_running(w, &waits), 1);
+    cr_expect(sim_flock_agree(w));
+    sim_flock_close(w);
+}
+
 /* A child that was asked to end needs what it has until it has ended. */
 Test(members, start_nothing_in_the_place_of_a_child_before_it_has_ended) {
     sim_flock *w = open_members_of(2, 2, 5 * SIM_FLOCK_SECOND);

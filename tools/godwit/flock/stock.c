@@ -364,15 +364,8 @@ uint32_t gw_member_line_of(const gw_flock_member *m, const gw_job_record_id *id,
     gw_job_record_id next = *id;
     uint32_t count = 0;
     while (count < GW_MEMBER_LINE && !gw_job_record_id_equal(&next, &none)) {
-        const gw_job_record *record = gw_job_records_find(m->records, &next);
-        gw_job_spec spec;
-        gw_err err;
         ids[count++] = next;
-        if (record == NULL || record->spec == NULL ||
-            !gw_job_spec_read(record->spec, record->spec_bytes, &spec, &err))
-            break;
-        next = spec.adopts;
-        gw_job_spec_free(&spec);
+        next = gw_job_records_tries_again(m->records, &next);
     }
     return count;
 }

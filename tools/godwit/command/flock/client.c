@@ -295,8 +295,9 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     if (strcmp(reason, "after") == 0)
         length = asprintf(&text, "comes after %s", other);
     else if (strcmp(reason, "broken") == 0)
-        length = asprintf(&text, "comes after %s, which was not done: 'godwit cancel %s', and submit it anew",
-                          other, gw_flock_text(job, "name"));
+        length =
+            asprintf(&text, "comes after %s, which was not done: 'godwit retry %.8s', or 'godwit cancel %s'",
+                     other, gw_flock_text(job, "reason_job"), gw_flock_text(job, "name"));
     else if (strcmp(reason, "no node") == 0 && gw_flock_number(job, "struck") > 0)
         length = asprintf(&text,
                           "cannot start on %d node%s ('godwit why %.8s' tells why), and no other can have it",
