@@ -2,11 +2,13 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHAOS = os.path.join(HERE, "..", "..", "tools", "chaos")
@@ -119,6 +121,16 @@ class Faults(unittest.TestCase):
         for on in (True, True, False, False, True, False):
             run.cut((a, a), on)
         self.assertEqual(told, [True, False, True, False])
+
+    def test_no_process_of_a_child_sees_the_end_of_another(self):
+        told = []
+        job = types.SimpleNamespace(id="7", name="map-1", hurt=0)
+        found = [{3, 4}, {3, 4, 5}]  # one is started before it is seen that its parent stands still
+        member = types.SimpleNamespace(name="n1", keepers=lambda: {2: "7"}, children=lambda job: found.pop(0))
+        run = types.SimpleNamespace(rng=random.Random(1), free=lambda: [member, member], jobs=[job])
+        with unittest.mock.patch.object(queue_faults, "send", lambda pids, number: told.append((set(pids), number))):
+            self.assertEqual(queue_faults.Child(run).begin(), "3 processes of map-1 on n1 are killed")
+        self.assertEqual(told, [({3, 4}, signal.SIGSTOP), ({3, 4, 5}, signal.SIGKILL)])
 
     def test_one_member_is_left_alone(self):
         for free, expected in ((["a", "b"], True), (["a"], False), ([], False)):

@@ -111,7 +111,8 @@ class Keeper(Fault):
 
 
 class Child(Fault):
-    """A command, or a peer of a job of steps, by a signal that says that its node is to blame."""
+    """The processes of a child, by a signal that says that its node is to blame. They end at once: a task that a map sees
+    end so has failed."""
 
     def begin(self):
         keepers = self.member.keepers() if self.victim() else {}
@@ -122,6 +123,8 @@ class Child(Fault):
         job = self.rng.choice(jobs)
         job.hurt += 1
         children = self.member.children(job.id)
+        send(children, signal.SIGSTOP)  # none starts another one, or waits for one
+        children |= self.member.children(job.id)
         send(children, signal.SIGKILL)
         return f"{len(children)} processes of {job.name} on {self.member.name} are killed"
 

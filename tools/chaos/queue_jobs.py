@@ -6,6 +6,7 @@
 A new kind is a class here, and its name in KINDS.
 """
 
+import contextlib
 import os
 import re
 import subprocess
@@ -189,10 +190,11 @@ class Map(Job):
             words = ["--name", self.name, "-k", "sleep 0.05; echo {} >> " + self.effects + "; echo out {}", ":::", *inputs]
             self.front = member.launch("map", "--flock", member.directory, *words, stdout=out, stderr=err)
         ends = time.monotonic() + 5
-        while time.monotonic() < ends:
-            for id, job in member.jobs().items():
-                if job.get("name") == self.name:
-                    return id
+        while (left := ends - time.monotonic()) > 0:
+            with contextlib.suppress(Trouble, subprocess.TimeoutExpired):
+                for id, job in member.jobs(seconds=left).items():
+                    if job.get("name") == self.name:
+                        return id
             time.sleep(0.1)
         self.close()
         raise Trouble(f"{member.name} does not take {self.name}")

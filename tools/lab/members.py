@@ -234,8 +234,8 @@ class Member:
     def job(self, job):
         return json.loads(self.do("info", "--json", job))
 
-    def jobs(self):
-        return {job["id"]: job for job in json.loads(self.do("queue", "--all", "--json"))["jobs"]}
+    def jobs(self, **more):
+        return {job["id"]: job for job in json.loads(self.do("queue", "--all", "--json", **more))["jobs"]}
 
     def nodes(self):
         """The state of each name: of two nodes that have had it, that of the one which is there."""

@@ -333,7 +333,7 @@ static json_t *ask(gw_member_door_client *client, json_t *request, const void *g
     }
     json_t *answer = read_answer(client->fd, gw_now_ns() + patience_ns, bytes, count, err);
     if (answer == NULL)
-        gw_member_door_disconnect(client); /* an answer that comes late is none to another request */
+        shutdown(client->fd, SHUT_RDWR); /* an answer that comes late is none to another request */
     const char *text = json_string_value(json_object_get(answer, "error"));
     if (answer == NULL || text == NULL) return answer;
     gw_fail(err, GW_E_USAGE, "%s", text);

@@ -50,8 +50,8 @@ bool gw_member_door_connect(const char *directory, gw_member_door_client *client
 void gw_member_door_disconnect(gw_member_door_client *client);
 /* Asks, and waits for the answer for `patience_ns` at most. `request` is released. The caller releases the answer, and
  * frees *bytes (NULL: there are none); `bytes` may be NULL. Fails with GW_E_PEER where the member has gone, and with
- * GW_E_TIMEOUT: both leave the client disconnected, so that a late answer is taken for none to another request. Fails with
- * GW_E_USAGE and its text where the answer is an error. */
+ * GW_E_TIMEOUT: nothing can be asked any more then before it was disconnected and connected anew, so that a late answer is
+ * taken for none to another request. Fails with GW_E_USAGE and its text where the answer is an error. */
 json_t *gw_member_door_ask(gw_member_door_client *client, json_t *request, uint64_t patience_ns, void **bytes,
                            size_t *count, gw_err *err);
 /* Does the same with 1 to GW_MEMBER_DOOR_BYTES bytes behind the request; those behind the answer are dropped. */

@@ -17,7 +17,8 @@
 
 enum { JSON_KEY = 512, PREFIX_LEAST = 4, SHORT_ID = 8, MOST_FAILED = 100, PAUSE_MS = 200 };
 
-#define RESTART_NS UINT64_C(60000000000) /* a member that ended is waited for */
+#define SECOND_NS  UINT64_C(1000000000)
+#define RESTART_NS (60 * SECOND_NS) /* a member that ended is waited for */
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     gw_flock_place *place = state->input;
@@ -52,7 +53,7 @@ static bool connect_door(gw_flock_client *client, gw_err *err) {
 }
 
 bool gw_flock_connect(const gw_flock_place *place, gw_flock_client *client, gw_err *err) {
-    *client = (gw_flock_client){.place = place, .door = {-1}};
+    *client = (gw_flock_client){.place = place, .door = {-1}, .patience_ns = GW_FLOCK_PATIENCE_NS};
     return connect_door(client, err);
 }
 
@@ -63,25 +64,28 @@ void gw_flock_disconnect(gw_flock_client *client) {
 }
 
 json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err) {
-    return gw_member_door_ask(&client->door, request, GW_FLOCK_PATIENCE_NS, NULL, NULL, err);
+    return gw_member_door_ask(&client->door, request, client->patience_ns, NULL, NULL, err);
 }
 
 json_t *gw_flock_ask_patiently(gw_flock_client *client, json_t *request, void **bytes, size_t *count,
                                gw_err *err) {
-    uint64_t end_ns = gw_now_ns() + RESTART_NS;
+    uint64_t end_ns = gw_now_ns() + RESTART_NS, now_ns;
     bool connected = true, told = false;
     json_t *answer;
     gw_err why;
     for (;;) {
-        answer = connected ? gw_member_door_ask(&client->door, json_incref(request), GW_FLOCK_PATIENCE_NS,
+        answer = connected ? gw_member_door_ask(&client->door, json_incref(request), client->patience_ns,
                                                 bytes, count, err)
                            : NULL;
-        if (answer != NULL || (connected && err->code != GW_E_PEER) || gw_now_ns() >= end_ns) break;
+        bool is_late = connected && answer == NULL && err->code == GW_E_TIMEOUT;
+        now_ns = gw_now_ns();
+        if (answer != NULL || (connected && !is_late && err->code != GW_E_PEER) || now_ns >= end_ns) break;
         if (told) poll(NULL, 0, PAUSE_MS);
         gw_member_door_disconnect(&client->door);
         connected = connect_door(client, &why);
-        if (!connected && !told)
-            fprintf(stderr, "(%s: it is asked again for %d s)\n", why.text, (int)(RESTART_NS / 1000000000));
+        if ((is_late || !connected) && !told)
+            fprintf(stderr, "(%s: it is asked again for %u s)\n", is_late ? err->text : why.text,
+                    (unsigned)((end_ns - now_ns + SECOND_NS - 1) / SECOND_NS));
         told = true;
     }
     json_decref(request);

@@ -26,7 +26,8 @@ extern const struct argp gw_flock_argp;
 typedef struct gw_flock_client {
     const gw_flock_place *place; /* outlives it */
     gw_member_door_client door;
-    json_t *jobs; /* as gw_flock_find_job has asked for them; released at the end */
+    uint64_t patience_ns; /* with an answer: GW_FLOCK_PATIENCE_NS */
+    json_t *jobs;         /* as gw_flock_find_job has asked for them; released at the end */
 } gw_flock_client;
 
 bool gw_flock_connect(const gw_flock_place *place, gw_flock_client *client, gw_err *err);
@@ -34,8 +35,8 @@ void gw_flock_disconnect(gw_flock_client *client);
 /* Asks; `request` is released, and the caller releases the answer. NULL: it failed. */
 json_t *gw_flock_ask(gw_flock_client *client, json_t *request, gw_err *err);
 
-/* Asks in the same way for what may take longer than the member lives: one that has ended is waited for, and asked again,
- * which is said once on standard error. `bytes` and `count` as those of gw_member_door_ask. */
+/* Asks in the same way for what may take longer than the member lives: one that has ended, or stands still, is waited for
+ * for a minute, and asked again, which is said once on standard error. The request is one that may be made twice. `bytes` and `count` as those of gw_member_door_ask. */
 json_t *gw_flock_ask_patiently(gw_flock_client *client, json_t *request, void **bytes, size_t *count,
                                gw_err *err);
 /* Asks in that way for the jobs of a list of ids, as far as they are known. The caller releases the list. */
