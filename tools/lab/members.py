@@ -283,7 +283,8 @@ class Members:
         """As until_ready; a node where children were killed may take no jobs until somebody says that it is well."""
         for member in self.running():
             until(f"{member.name} opens its door", member.answers)
-        self.running()[0].run("drain", "--undo", *(member.name for member in self.running()))
+        names = [member.name for member in self.running()]
+        until("all are trusted", lambda: self.running()[0].run("drain", "--undo", *names).returncode == 0)  # it may know few yet
         self.until_ready()
 
     def marked(self):

@@ -33,6 +33,7 @@ typedef struct flock {
     pthread_mutex_t lock;             /* guards what follows */
     part rows, outputs[NODES][NODES]; /* where, whose */
     bool away[NODES], rows_away, over, jobs_away;
+    uint32_t ender; /* the node that has ended the job, plus 1; 0: it is not told */
     uint32_t taken[TASKS];
     char text[TASKS][16];
 } flock;
@@ -100,6 +101,12 @@ static void serve(void *context, gw_member_door_call *call, const json_t *reques
             json_array_append_new(nodes, node);
         }
         json_object_set_new(answer, "nodes", nodes);
+        if (f->ender > 0) {
+            gw_peer_id id = id_of(f->ender - 1);
+            json_t *end = json_object();
+            gw_json_peer(end, "node", &id);
+            json_object_set_new(answer, "jobs", json_pack("[{s:s,s:[o]}]", "id", "00", "ends", end));
+        }
         gw_member_door_answer(call, answer, NULL, 0);
     }
     pthread_mutex_unlock(&f->lock);
@@ -313,6 +320,29 @@ Test(fetch, a_task_that_was_ended_as_the_job_was_over_may_have_a_better_row_else
     cr_assert_eq(f->taken[0], 0);
     change(f, end_elsewhere);
     look_for(&front, 0);
+    cr_assert_str_eq(f->text[0], "by 0");
+    close_front(&front);
+}
+
+Test(fetch, who_has_ended_a_job_is_not_waited_for_where_all_rows_are_known) {
+    flock *f = open_flock();
+    command front = open_front(f);
+    gw_map_row halted = {.task = 0,
+                         .outcome = GW_MAP_FAILURE,
+                         .attempt = 1,
+                         .who = id_of(1),
+                         .exit_code = GW_MAP_HALTED,
+                         .signal = 15,
+                         .hash = hash_of("")};
+    f->away[2] = f->over = true;
+    f->ender = 3;
+    add_output(f, 0, 0, 0, 1, "by 0");
+    add_entry(f, 1, 1, 0, &halted);
+    add_row(f, 0, 0, 0, 1, "by 0");
+    front.fetch = gw_flock_fetch_open(&front.client, &front.place, "00", 1);
+    bool over = false;
+    for (int i = 0; i < 20 && !over; i++) over = look(&front);
+    cr_assert(over);
     cr_assert_str_eq(f->text[0], "by 0");
     close_front(&front);
 }

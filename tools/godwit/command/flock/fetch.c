@@ -84,9 +84,9 @@ struct gw_flock_fetch {
     gw_map_take *take;
     void *map;
     uint32_t news; /* rows and outputs that were not known */
-    bool
-        halted; /* some row is of a task that was ended as the job was over: another node may have a better one */
-    bool last; /* the job is over, and its rows were read at all nodes where that matters */
+    bool halted;   /* some row may be of a task that was ended as the job was over: another node may have a
+                    * better one */
+    bool last;     /* the job is over, and its rows were read at all nodes where that matters */
 };
 
 enum { COMMITTED = 1, TAKEN = 2 };
@@ -340,8 +340,14 @@ static void follow_job(gw_flock_fetch *f) {
     free(elsewhere.bytes);
 }
 
-static bool lacks_rows(const gw_flock_fetch *f) {
-    return count_rows(f) < f->tasks || f->halted;
+/* Counts the tasks of which a row may come, or a better one. */
+static uint32_t count_lacking(gw_flock_fetch *f) {
+    uint32_t halted = 0;
+    gw_map_row row;
+    for (uint32_t i = 0; i < f->tasks && f->halted; i++)
+        halted += gw_map_table_find(f->table, i, &row) != GW_MAP_NOTHING && gw_map_row_was_halted(&row);
+    f->halted = halted > 0;
+    return f->tasks - count_rows(f) + halted;
 }
 
 /* Reads all rows of a job that is over: whoever has ended it has them, and each node that ran it to its end. A node that
@@ -349,13 +355,13 @@ static bool lacks_rows(const gw_flock_fetch *f) {
  * that answers may have run none. False: rows may be missing, as who has ended the job cannot be asked. */
 static bool read_last_rows(gw_flock_fetch *f) {
     bool asked = read_rows(f), of_ender = f->ender[0] == '\0';
-    while (asked && lacks_rows(f)) {
+    while (asked && count_lacking(f) > 0) {
         of_ender |= strcmp(f->rows.node, f->ender) == 0;
         ask_for_nodes(f);
         if (!go_to_next_rows(f)) break;
         asked = read_rows(f);
     }
-    return asked && (of_ender || !lacks_rows(f));
+    return asked && (of_ender || count_lacking(f) == 0);
 }
 
 /* Reads the rows that there are. False: more may come. */
@@ -373,7 +379,7 @@ static bool look_for_rows(gw_flock_fetch *f, bool was_over) {
         gw_log(
             GW_WARN, "map",
             "the job is over, and a node that does not answer has what became of %u tasks: it is waited for",
-            f->tasks - count_rows(f));
+            count_lacking(f));
     }
     return now_ns >= f->rowless_ns + PATIENCE_NS;
 }
