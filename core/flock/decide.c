@@ -218,25 +218,27 @@ static bool stays(const work *w, entry *e) {
     return true;
 }
 
-/* Until when a command may run where members are away; 0: it does not. */
-static uint64_t away_until(const work *w, const entry *e) {
+/* Until when a command may run where members are away, or were just now (*reason becomes BACK); 0: it does not. */
+static uint64_t away_until(const work *w, const entry *e, gw_wait_reason *reason) {
     const gw_decide_input *in = w->in;
     if (in->sides == NULL || e->spec.kind != GW_JOB_COMMAND) return 0;
     if (w->lesser) return gw_sides_taken_until(in->sides, &e->id, e->since_ns, in->takeover_ns, in->now_ns);
     uint64_t back_ns = e->was_away && w->d->lesser_ns > 0 ? w->d->lesser_ns + BACK_NS : 0;
     uint64_t run_ns = gw_sides_run_until(in->sides, &e->id, in->now_ns);
+    if (back_ns > run_ns) *reason = GW_WAIT_BACK;
     return back_ns > run_ns ? back_ns : run_ns;
 }
 
 /* Whether a command may run where members are away, so that it is not to be started here. */
 static bool is_away(work *w, entry *e) {
-    uint64_t until_ns = away_until(w, e);
+    gw_wait_reason reason = GW_WAIT_AWAY;
+    uint64_t until_ns = away_until(w, e, &reason);
     e->was_away = until_ns > w->in->now_ns;
     if (!e->was_away) return false;
     if (until_ns < w->back_ns) w->back_ns = until_ns;
     e->view.until_ns = until_ns;
     if (stays(w, e)) return false;
-    e->view.reason = GW_WAIT_AWAY;
+    e->view.reason = reason;
     return true;
 }
 
@@ -379,7 +381,8 @@ static void add_job(work *w, entry *e) {
     } else {
         e->view.able = able_of_kind(w, spec, of_build);
     }
-    e->view.reason = e->view.able > 0                      ? GW_WAIT_ROOM
+    e->view.reason = e->view.able >= spec->least           ? GW_WAIT_ROOM
+                     : e->view.able > 0                    ? GW_WAIT_FEW
                      : w->builds[of_build].node_count == 0 ? GW_WAIT_NO_BUILD
                                                            : GW_WAIT_NO_NODE;
     e->index = w->job_count;
@@ -515,7 +518,8 @@ static void take(outcome *o, entry *e, const gw_job_record *record) {
 
 /* Whether a job is not to be started here, as it may run on members that this one does not see. */
 static bool is_kept_back(const entry *e) {
-    return e->view.reason == GW_WAIT_AWAY || e->view.reason == GW_WAIT_NEWER;
+    return e->view.reason == GW_WAIT_AWAY || e->view.reason == GW_WAIT_BACK ||
+           e->view.reason == GW_WAIT_NEWER;
 }
 
 /* Claims of jobs that this member neither runs nor is given. */

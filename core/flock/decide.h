@@ -40,9 +40,11 @@ typedef enum gw_wait_reason {
     GW_WAIT_LATER,    /* its specification is of a later version, or not known here yet */
     GW_WAIT_NO_BUILD, /* no live node that takes jobs has the build that it began under */
     GW_WAIT_NO_NODE,  /* no live node may have it: of another class, too small, drained, or struck */
-    GW_WAIT_ROOM,     /* nodes that may have it are taken by jobs before it */
+    GW_WAIT_ROOM,     /* other jobs have the nodes that may have it */
     GW_WAIT_AWAY,     /* it may run on members that are away */
     GW_WAIT_NEWER,    /* it may run on live members that are unreadable */
+    GW_WAIT_FEW,      /* fewer live nodes than it needs may have it */
+    GW_WAIT_BACK,     /* it may run on members that are back just now, and have not told yet */
 } gw_wait_reason;
 
 typedef enum gw_do_kind {
@@ -85,7 +87,7 @@ typedef struct gw_job_view {
     gw_wait_reason reason;
     gw_job_record_id after; /* AFTER, BROKEN: which, or the one that tries it again */
     gw_wait_reason waited;  /* why it waited last, since it ran anywhere; NOT: it did not */
-    /* AWAY: it starts here then, if they do not come back. Otherwise, if it is not 0, it goes on where it runs until then,
+    /* AWAY, BACK: it may start then, if those members do not tell that they run it. Otherwise, if it is not 0, it goes on where it runs until then,
      * and nowhere else. */
     uint64_t until_ns;
     uint32_t placed; /* nodes that the allotment gives it */

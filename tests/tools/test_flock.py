@@ -462,7 +462,7 @@ class Lives(Case):
         low.lose_power()
         self.until("it waits", lambda: high.job(job).get("reason") == "away")
         self.assertIn(high.job(job)["starts_in_s"], range(1, 6))
-        self.assertRegex(high.do("queue"), r"count +waiting .* starts in \d s, if nodes stay away")
+        self.assertRegex(high.do("queue"), r"count +waiting .* may run on nodes that are away: starts in \d s if they stay away")
         self.let_go(flock)
         high.wait(job)
         self.assertEqual(self.lines(flock.folder, "lives"), ["0", "0"])

@@ -35,7 +35,7 @@ class Http(Case):
         held = a.submit("--hold", "--name", "held", "--", "true", "secret")
         status, kind, text = self.get("/")
         self.assertEqual((status, kind), (200, "text/html; charset=utf-8"))
-        for word in ("shown", "running", "held", "it is held", job[:8], "n1", "n2", "ready"):
+        for word in ("shown", "running", "held", "is held", job[:8], "n1", "n2", "ready"):
             self.assertIn(word, html.unescape(text))
         self.assertNotIn("<script", text)
         status, kind, text = self.get("/api/queue")

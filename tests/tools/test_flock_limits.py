@@ -149,7 +149,7 @@ class Builds(Case):
         flock[0].start()
         flock.until_ready()
         flock[0].do("release", left)
-        self.until("it says so", lambda: "which no node has" in flock[0].do("info", left))
+        self.until("it says so", lambda: "a build that no node has" in flock[0].do("info", left))
         flock[0].do("cancel", left)
         again = flock[0].do("retry", left).split()[1]
         flock[0].wait(again)

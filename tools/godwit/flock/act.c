@@ -7,6 +7,7 @@
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/limit/cores.h"
 #include "tools/godwit/text/json.h"
+#include "tools/godwit/why/waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +125,7 @@ void gw_member_bereave(gw_flock_member *m, const gw_peer_id *id) {
 static void tell_start(gw_flock_member *m, const gw_do *action) {
     json_t *event = event_of("start");
     gw_json_count(event, "round", action->round);
-    if (action->waited != GW_WAIT_NOT) gw_json_text(event, "waited", gw_member_wait_word(action->waited));
+    if (action->waited != GW_WAIT_NOT) gw_json_text(event, "waited", gw_waits_of(action->waited)->word);
     for (uint32_t i = 0; i < GW_MEMBER_BEREFT; i++) {
         gw_member_bereft *one = &m->bereft[i];
         if (one->name[0] == '\0' || !gw_job_record_id_equal(&one->id, &action->job)) continue;

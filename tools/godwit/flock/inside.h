@@ -416,8 +416,6 @@ void gw_member_tell_killed(gw_flock_member *m, const gw_job_record_id *job, uint
 void gw_member_hear_map(gw_flock_member *m, const gw_peer_id *from, const uint8_t *bytes, size_t length);
 
 /* view.c */
-/* Why a job waits, as "reason" of an answer has it. */
-const char *gw_member_wait_word(gw_wait_reason reason);
 json_t *gw_member_jobs(const gw_flock_member *m, const json_t *ids); /* NULL: all */
 json_t *gw_member_nodes(const gw_flock_member *m);
 /* What browsers see (http.h): names and states of nodes and jobs; `member` is a gw_flock_member. */

@@ -3,19 +3,13 @@
 #include "tools/godwit/flock/inside.h"
 #include "tools/godwit/flock/submission.h"
 #include "tools/godwit/text/json.h"
+#include "tools/godwit/why/waits.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ID_BYTES = 16 };
-
-static const char *const reasons[] = {"",         "held",    "after", "broken", "unknown",
-                                      "no build", "no node", "room",  "away",   "newer"};
-
-const char *gw_member_wait_word(gw_wait_reason reason) {
-    return reasons[reason];
-}
 
 static const char *claim_word(gw_claim_state state) {
     static const char *const words[] = {"", "claimed", "running", "leaving", "struck"};
@@ -144,12 +138,12 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
                         : view.reason == GW_WAIT_HELD ? "held"
                                                       : "waiting";
     gw_json_text(job, "state", state);
-    if (!over && view.reason != GW_WAIT_NOT) gw_json_text(job, "reason", reasons[view.reason]);
+    if (!over && view.reason != GW_WAIT_NOT) gw_json_text(job, "reason", gw_waits_of(view.reason)->word);
     if (!over && (view.reason == GW_WAIT_AFTER || view.reason == GW_WAIT_BROKEN)) {
         gw_hex(view.after.bytes, ID_BYTES, text);
         gw_json_text(job, "reason_job", text);
     }
-    if (!over && view.reason == GW_WAIT_AWAY) {
+    if (!over && (view.reason == GW_WAIT_AWAY || view.reason == GW_WAIT_BACK)) {
         uint64_t now = gw_now_ns();
         gw_json_count(job, "starts_in_s", view.until_ns > now ? (view.until_ns - now) / GW_SECOND_NS + 1 : 0);
     }
@@ -160,7 +154,7 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
         gw_json_count(job, "tasks_failed", progress.failed);
     }
     gw_json_count(job, "able", view.able);
-    if (!over && view.reason == GW_WAIT_ROOM && spec != NULL && view.able < spec->least)
+    if (!over && view.reason == GW_WAIT_FEW)
         gw_json_count(job, "other_builds", count_other_builds(m, spec->build));
     gw_json_count(job, "struck", struck);
     json_object_set_new(job, "priority",
@@ -270,17 +264,6 @@ static int compare_jobs(const void *a, const void *b) {
 
 static json_t *shown_job(const json_t *job) {
     static const char *const kept[] = {"id", "name", "kind", "state", "tasks", "tasks_done", "tasks_failed"};
-    static const struct {
-        const char *reason, *words;
-    } whys[] = {{"held", "it is held"},
-                {"after", "it comes after another job"},
-                {"broken", "a job that it comes after was not done"},
-                {"unknown", "it is of another build"},
-                {"no build", "no node has the build that it began under"},
-                {"no node", "no node may have it"},
-                {"room", "it waits for nodes"},
-                {"away", "it may run on nodes that are away"},
-                {"newer", "it may run on nodes with a build that is too new for this one"}};
     json_t *shown = json_object(), *names = json_array();
     const json_t *node;
     size_t i;
@@ -294,8 +277,7 @@ static json_t *shown_job(const json_t *job) {
     }
     json_object_set_new(shown, "nodes", names);
     const char *reason = json_string_value(json_object_get(job, "reason"));
-    for (i = 0; reason != NULL && i < sizeof whys / sizeof *whys; i++)
-        if (strcmp(reason, whys[i].reason) == 0) gw_json_text(shown, "reason", whys[i].words);
+    if (reason != NULL) gw_json_text(shown, "reason", gw_waits_find(reason)->now);
     return shown;
 }
 

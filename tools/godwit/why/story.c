@@ -4,6 +4,7 @@
 #include "tools/godwit/journal/read.h"
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/why/tell.h"
+#include "tools/godwit/why/waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,14 +57,6 @@ static const char *phrase_of(const phrase *list, size_t count, const char *word)
 
 #define PHRASE(list, word) phrase_of(list, sizeof(list) / sizeof *(list), word)
 
-static const phrase waits[] = {{"held", "it was held"},
-                               {"after", "a job that it comes after was not done"},
-                               {"broken", "a job that it comes after was not done"},
-                               {"no build", "no node had the build that it began under"},
-                               {"no node", "no node could have it"},
-                               {"room", "no node had room for it"},
-                               {"away", "it might have run on nodes that were away"},
-                               {"newer", "it might have run on nodes with a build that was too new"}};
 static const phrase causes[] = {{"cancelled", ": the job was cancelled"},
                                 {"over", ": the job is over, as another node has told"},
                                 {"held", ": the job is held"},
@@ -80,7 +73,7 @@ static const phrase outcomes[] = {
 
 static void words_of_start(const json_t *event, char text[GW_STORY_TEXT]) {
     const char *from = gw_journal_text(event, "from");
-    const char *waited = PHRASE(waits, gw_journal_text(event, "waited"));
+    const char *waited = gw_waits_find(gw_journal_text(event, "waited"))->past;
     size_t at = (size_t)snprintf(text, GW_STORY_TEXT, "starts");
     if (gw_journal_number(event, "round", 0) > 0)
         at += (size_t)snprintf(text + at, GW_STORY_TEXT - at, " again, after %.0f failed",

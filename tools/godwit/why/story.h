@@ -12,7 +12,7 @@
 void gw_story_add(json_t *events, const char *node, const char *lines, size_t length);
 /* Orders a list of events by time. */
 void gw_story_sort(json_t *events);
-/* Writes an event as a sentence without the name of its node: "starts; it had waited, as no node had room for it". */
+/* Writes an event as a sentence without the name of its node: "starts; it had waited, as other jobs had the nodes". */
 enum { GW_STORY_TEXT = 600 };
 const char *gw_story_words(const json_t *event, char text[GW_STORY_TEXT]);
 /* Prints the events in lines of at most 79 characters. */

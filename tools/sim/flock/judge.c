@@ -420,6 +420,7 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
         return STRANDED;
     case GW_WAIT_NO_BUILD:
     case GW_WAIT_NO_NODE:
+    case GW_WAIT_FEW:
         return more ? OPEN : STRANDED;
     case GW_WAIT_AFTER:
         before = find(j, &view.after);
@@ -427,10 +428,10 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
                    ? STRANDED
                    : OPEN;
     case GW_WAIT_ROOM:
-        return view.able < job->spec.least && !more ? STRANDED : OPEN;
     case GW_WAIT_NOT:
     case GW_WAIT_HELD:
     case GW_WAIT_AWAY:
+    case GW_WAIT_BACK:
     case GW_WAIT_NEWER:
         break;
     }

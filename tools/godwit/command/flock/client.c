@@ -8,6 +8,7 @@
 #include "tools/godwit/text/json.h"
 #include "tools/godwit/text/number.h"
 #include "tools/godwit/why/story.h"
+#include "tools/godwit/why/waits.h"
 
 #include <poll.h>
 #include <sodium.h>
@@ -293,8 +294,9 @@ static int write_lack(const json_t *job, char **text) {
 
 char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
     const char *reason = gw_flock_text(job, "reason");
+    const char *now = gw_waits_find(reason)->now;
     char other[80], needs[GW_FLOCK_NEEDS_TEXT], *text = NULL;
-    int length;
+    int length, starts_in_s = (int)gw_flock_number(job, "starts_in_s");
     name_other(client, gw_flock_text(job, "reason_job"), other, sizeof other);
     if (strcmp(reason, "after") == 0)
         length = asprintf(&text, "comes after %s", other);
@@ -309,26 +311,20 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
                           gw_flock_text(job, "id"));
     else if (strcmp(reason, "no node") == 0)
         length = asprintf(&text, "no node that takes jobs has %s", gw_flock_needs(job, needs));
-    else if (strcmp(reason, "room") == 0 && gw_flock_number(job, "least") > gw_flock_number(job, "able"))
+    else if (strcmp(reason, "few") == 0)
         length = write_lack(job, &text);
-    else if (strcmp(reason, "room") == 0)
-        length = asprintf(&text, "jobs before it have the nodes");
     else if (strcmp(reason, "away") == 0)
-        length = asprintf(&text, "starts in %d s, if nodes stay away that may run it",
-                          (int)gw_flock_number(job, "starts_in_s"));
+        length = asprintf(&text, "%s: starts in %d s if they stay away", now, starts_in_s);
+    else if (strcmp(reason, "back") == 0)
+        length = asprintf(&text, "%s: starts in %d s if they do not tell so", now, starts_in_s);
     else if (strcmp(reason, "newer") == 0)
-        length = asprintf(&text, "a newer build may run it: upgrade this node");
-    else if (strcmp(reason, "unknown") == 0)
-        length = asprintf(&text, "is of another build of Godwit, or has not come from the other nodes yet");
+        length = asprintf(&text, "%s: upgrade this node", now);
     else if (strcmp(reason, "no build") == 0)
-        length = asprintf(
-            &text,
-            "began under the build %s, which no node has that takes jobs: cancel it, and 'godwit retry'",
-            gw_flock_text(job, "build"));
+        length = asprintf(&text, "%s (%s): cancel it, and 'godwit retry'", now, gw_flock_text(job, "build"));
     else if (last_failure(job) != NULL)
         length = write_failure(job, last_failure(job), &text);
     else
-        length = asprintf(&text, "%s", "");
+        length = asprintf(&text, "%s", strcmp(reason, "held") == 0 ? "" : now);
     GW_ASSERT_MEMORY(length >= 0);
     return text;
 }
