@@ -36,6 +36,7 @@ struct gw_decider {
     bool was_past_gate, was_larger, was_lesser; /* was_lesser: after it was on the larger side */
     uint32_t returns;
     uint32_t met_again; /* gw_sides_met_again, when it was not on the lesser side last */
+    bool is_lesser;     /* at the last decision */
     uint64_t lesser_ns; /* when it was on the lesser side last */
     entry **table;      /* open addressing; a power of two */
     uint32_t count, room;
@@ -432,7 +433,8 @@ static work *open_work(gw_decider *d, const gw_decide_input *in) {
     w->self = NONE;
     w->lesser = in->sides != NULL && gw_sides_is_lesser(in->sides, in->members, in->member_count, in->now_ns);
     w->back_ns = UINT64_MAX;
-    if (w->lesser) d->lesser_ns = in->now_ns;
+    if (w->lesser || d->is_lesser) d->lesser_ns = in->now_ns; /* it was until now */
+    d->is_lesser = w->lesser;
     w->nodes = calloc(in->member_count + 1, sizeof *w->nodes);
     w->lists = calloc(in->member_count + 1, sizeof(const gw_claims *));
     w->jobs = calloc(d->met_count + 1, sizeof *w->jobs);

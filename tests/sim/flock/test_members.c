@@ -43,6 +43,10 @@ static gw_job_record_id submit(sim_flock *w, uint32_t number, uint32_t least, ui
     return sim_flock_submit(w, number, &spec);
 }
 
+static gw_wait_reason reason_of(const sim_flock *w, uint32_t number, const gw_job_record_id *id) {
+    return gw_decider_view(w->members[number].decider, id).reason;
+}
+
 static bool runs(const sim_flock *w, uint32_t number, const gw_job_record_id *id) {
     return sim_flock_child(w, number, id) != NULL;
 }
@@ -270,6 +274,31 @@ Test(members, on_the_lesser_side_leave_commands_to_the_other_one) {
     sim_flock_close(w);
 }
 
+/* A job that the lesser side has kept back may run on those that come back. They tell that within a while, in which it is said
+ * that they are back, and not that they are away. */
+Test(members, of_the_lesser_side_say_that_the_others_are_back) {
+    sim_flock *w = open_members(2, 1);
+    run(w, 1.5);
+    gw_job_record_id wide = submit(w, 0, 2, 2, 1, NULL);
+    run(w, 0.1);
+    cr_expect_eq(sim_flock_running(w, &wide), 2);
+    gw_job_record_id waits = submit(w, 0, 1, 1, 1, NULL);
+    run(w, 0.1);
+    cr_expect_eq(reason_of(w, 1, &waits), GW_WAIT_ROOM);
+    sim_flock_cut(w, 0, 1, true);
+    run(w, 20);
+    cr_expect_eq(reason_of(w, 1, &waits), GW_WAIT_AWAY);
+    sim_flock_cut(w, 0, 1, false);
+    for (uint32_t at = 0; at < 300 && reason_of(w, 1, &waits) == GW_WAIT_AWAY; at++) run(w, 0.1);
+    cr_expect_eq(reason_of(w, 1, &waits), GW_WAIT_BACK);
+    run(w, 11);
+    cr_expect_eq(reason_of(w, 1, &waits), GW_WAIT_ROOM);
+    gw_job_record_id three = submit(w, 0, 3, 3, 1, NULL);
+    run(w, 0.1);
+    cr_expect_eq(reason_of(w, 1, &three), GW_WAIT_FEW);
+    sim_flock_close(w);
+}
+
 /* With two, nobody can tell whether the other one is dead: the one of the lower id goes on soon, the other after a while. */
 Test(members, of_a_pair_take_over_soon_or_after_takeover) {
     for (uint32_t dead = 0; dead < 2; dead++) {
@@ -393,10 +422,6 @@ static gw_job_record_id try_again(sim_flock *w, uint32_t number, const gw_job_re
                         .shares = 1,
                         .adopts = *old};
     return sim_flock_submit(w, number, &spec);
-}
-
-static gw_wait_reason reason_of(const sim_flock *w, uint32_t number, const gw_job_record_id *id) {
-    return gw_decider_view(w->members[number].decider, id).reason;
 }
 
 static void finish(sim_flock *w, const gw_job_record_id *id) {
