@@ -24,14 +24,14 @@ typedef struct table {
     vector v;
     uint32_t members;
     uint64_t elements;
-    int left, right;
-    int fds[2][3];
+    int left, right; /* on rail 0 */
+    int fds[2][4];
     uint64_t epoch;
 } table;
 
-static table *sit_down_for(uint32_t members, uint64_t elements) {
+static table *sit_down_on(uint32_t rails, uint32_t members, uint64_t elements) {
     static table t;
-    t = (table){.rig = rig_open(1, 1, false), .members = members, .elements = elements};
+    t = (table){.rig = rig_open(1, rails, false), .members = members, .elements = elements};
     t.v = vector_make(0, GW_SUM_I64, elements);
     for (uint32_t m = 1; m < members; m++) {
         gw_peer_id id = rig_id(m);
@@ -42,13 +42,17 @@ static table *sit_down_for(uint32_t members, uint64_t elements) {
     return &t;
 }
 
+static table *sit_down_for(uint32_t members, uint64_t elements) {
+    return sit_down_on(1, members, elements);
+}
+
 static table *sit_down(uint32_t members) {
     return sit_down_for(members, ELEMENTS);
 }
 
 static void get_up(table *t) {
     for (uint32_t m = 1; m < t->members; m++)
-        for (int i = 0; i < 3; i++) close(t->fds[m - 1][i]);
+        for (uint32_t i = 0; i < 2 + t->rig->rails; i++) close(t->fds[m - 1][i]);
     vector_free(&t->v);
     rig_close(t->rig);
 }
@@ -113,12 +117,16 @@ static uint32_t take(const table *t, gw_part_header *header) {
     return message.bytes;
 }
 
-static void expect_enter(const table *t, uint32_t index, uint64_t reads) {
+static void expect_enter_of(const table *t, uint32_t index, uint64_t reads, uint64_t rails) {
     gw_part_header header;
     cr_assert_eq(take(t, &header), 0);
     cr_assert_eq(header.type, GW_PART_ENTER);
     cr_assert_eq(header.index, index);
-    cr_assert_eq(header.checksum, reads | UINT64_C(1) << GW_PART_LANES_SHIFT);
+    cr_assert_eq(header.checksum, reads | rails << GW_PART_LANES_SHIFT);
+}
+
+static void expect_enter(const table *t, uint32_t index, uint64_t reads) {
+    expect_enter_of(t, index, reads, 1);
 }
 
 static void expect_chunk(const table *t, uint32_t index, const int64_t *elements, uint64_t count,
@@ -156,6 +164,25 @@ Test(packed, chunks_are_packed_for_members_that_read_them) {
     cr_assert_eq(result.sent_bytes + result.saved_bytes, sizeof sum);
     cr_assert(result.sent_bytes > sizeof sum / 8 && result.sent_bytes < sizeof sum / 3);
     get_up(t);
+}
+
+static void expect_first_chunk(uint64_t enter, uint64_t count) {
+    table *t = sit_down_on(2, 2, ELEMENTS);
+    narrow(t->v.in, 1);
+    start(t);
+    expect_enter_of(t, 1, READS, 2);
+    put_enter(t, 1, enter);
+    expect_chunk(t, 0, t->v.in, count, true);
+    gw_collective_abort(t->rig->peers[0].collective);
+    vector_expect(t->rig, 0, GW_COLLECTIVE_ABORTED, 1000);
+    get_up(t);
+}
+
+Test(packed, a_call_is_cut_among_the_fewest_rails_that_a_member_offers) {
+    expect_first_chunk(READS | 2 << GW_PART_LANES_SHIFT, ELEMENTS / 4);
+    expect_first_chunk(READS | 8 << GW_PART_LANES_SHIFT, ELEMENTS / 4);
+    expect_first_chunk(READS | 1 << GW_PART_LANES_SHIFT, ELEMENTS / 2);
+    expect_first_chunk(READS, ELEMENTS / 2); /* a build that knows of no others */
 }
 
 Test(packed, members_that_do_not_read_them_are_sent_none) {
