@@ -200,6 +200,21 @@ class Together(Case):
         done = self.a.run("cancel", "held")
         self.assertEqual((done.returncode, done.stderr), (1, "godwit cancel: held is over already: done\n"))
 
+    def test_many_commands_wait_for_jobs_at_one_member(self):
+        job = self.a.submit("--hold", "--", "true")
+        with contextlib.ExitStack() as doors:
+            waiting = []
+            for _ in range(100):
+                door = doors.enter_context(self.a.knock())
+                answers = door.makefile()
+                door.sendall(b'{"do": "nodes"}\n')
+                answers.readline()  # it is a client of the member now
+                door.sendall(json.dumps({"do": "wait", "jobs": [job], "seconds": 600}).encode() + b"\n")
+                waiting.append(answers)
+            self.b.do("release", job)
+            self.a.wait(job)
+            self.assertEqual([json.loads(answers.readline()) for answers in waiting], [{"over": True}] * 100)
+
     def test_a_job_comes_after_another_and_not_after_one_that_failed(self):
         first = self.a.submit("--hold", "--name", "first", "--", "sh", "-c", f"echo first >> {self.path('order')}")
         second = self.b.submit("--after", first, "--", "sh", "-c", f"echo second >> {self.path('order')}")

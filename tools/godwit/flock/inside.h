@@ -33,9 +33,10 @@
 #include <stdatomic.h>
 
 enum {
-    GW_MEMBER_CALLS = 64,     /* requests that wait, of each kind */
-    GW_MEMBER_HOLDERS = 8,    /* that are counted */
-    GW_MEMBER_UNSAVED = 4096, /* records whose last change is not durable yet */
+    GW_MEMBER_CALLS =
+        GW_MEMBER_DOOR_CLIENTS, /* requests that wait, of each kind: a client has one at a time */
+    GW_MEMBER_HOLDERS = 8,      /* that are counted */
+    GW_MEMBER_UNSAVED = 4096,   /* records whose last change is not durable yet */
     GW_MEMBER_RESTING = 256,
     GW_MEMBER_FAILURES =
         3, /* children of so many jobs that fail soon, with none that is done, make a node doubtful */
