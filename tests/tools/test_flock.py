@@ -515,6 +515,35 @@ class Lives(Case):
         self.assertEqual(other.job(after)["reason"], "broken")
         other.do("cancel", after)
 
+    def test_a_node_that_was_set_up_anew_is_there_once(self):
+        flock = self.flock(2)
+        a, b = flock
+        listed = lambda *options: [(node["name"], node["id"]) for node in  # noqa: E731
+                                   json.loads(a.do("nodes", "--json", *options))["nodes"]]
+        before = dict(listed())[b.name]
+        job = a.submit("--", "true")
+        a.wait(job)
+        b.kill()
+        shutil.rmtree(b.directory)
+        b.start([a])
+        self.until("both are known", lambda: len(listed("--all")) == 3)
+        self.until("it is gone", lambda: len(listed()) == 2)
+        now = dict(listed())[b.name]
+        self.assertNotEqual(now, before)
+        [old] = [node for node in json.loads(a.do("nodes", "--json", "--all"))["nodes"] if node["id"] == before]
+        self.assertEqual((old["state"], old["namesake"]), ("gone", now))
+        self.assertIn("\n1 node is gone whose name others have now: --all lists it too\n", a.do("nodes"))
+        self.assertNotIn(before[:8], a.do("nodes"))
+        self.assertIn(before[:8], a.do("nodes", "--all"))
+        a.do("drain", b.name)
+        self.until("it is drained", lambda: a.nodes()[b.name] == "drained")
+        self.assertIn(f"n2 ({before[:8]}, gone)", a.do("why", job))
+        # Jobs that are over are listed with --all, in JSON as in text.
+        told = json.loads(a.do("queue", "--json"))
+        self.assertEqual((told["jobs"], told["over"]), ([], 1))
+        self.assertEqual([one["id"] for one in json.loads(a.do("queue", "--json", "--all"))["jobs"]], [job])
+        self.assertIn("1 job is over: --all lists it too", a.do("queue"))
+
     def test_a_submission_that_is_on_one_disk_as_the_others_are_away_says_so(self):
         flock = self.flock(2)
         flock[1].kill()

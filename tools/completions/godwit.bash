@@ -283,7 +283,7 @@ _godwit_table() {
         offered+=' --help --usage'
         ;;
     nodes)
-        offered+=' --dir= -d --json --help --usage'
+        offered+=' --all --dir= -d --json --help --usage'
         kinds[--dir]='dir'
         kinds[-d]='dir'
         ;;

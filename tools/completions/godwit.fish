@@ -323,6 +323,7 @@ complete -c godwit -n '__godwit_is map' -l usage -d 'Print a short usage message
 complete -c godwit -n '__godwit_is new-job' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is new-job' -l usage -d 'Print a short usage message, and exit'
 
+complete -c godwit -n '__godwit_is nodes' -l all -d 'Also list nodes that are gone and whose names others have now'
 complete -c godwit -n '__godwit_is nodes' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is nodes' -l json -d 'Print JSON'
 complete -c godwit -n '__godwit_is nodes' -s '?' -l help -d 'Print the options of the command, and exit'
@@ -350,7 +351,7 @@ complete -c godwit -n '__godwit_is prune' -l yes -d 'Remove them'
 complete -c godwit -n '__godwit_is prune' -s '?' -l help -d 'Print the options of the command, and exit'
 complete -c godwit -n '__godwit_is prune' -l usage -d 'Print a short usage message, and exit'
 
-complete -c godwit -n '__godwit_is queue' -l all -d 'Also list jobs that are over, which --json always does'
+complete -c godwit -n '__godwit_is queue' -l all -d 'Also list jobs that are over'
 complete -c godwit -n '__godwit_is queue' -s d -l dir -x -a '(__fish_complete_directories)' -d 'The directory of the flock\'s member on this machine (that of \'godwit up\')'
 complete -c godwit -n '__godwit_is queue' -l json -d 'Print JSON'
 complete -c godwit -n '__godwit_is queue' -s '?' -l help -d 'Print the options of the command, and exit'

@@ -11,6 +11,8 @@
 
 enum { ID_BYTES = 16 };
 
+#define GONE "gone" /* the state of a node */
+
 static const char *claim_word(gw_claim_state state) {
     static const char *const words[] = {"", "claimed", "running", "leaving", "struck"};
     return words[state];
@@ -206,7 +208,7 @@ static json_t *node_of(const gw_flock_member *m, const gw_peer_id *id, bool live
     else if (gw_member_address(m, id, &addr))
         gw_json_addr(node, "address", &addr);
     if (gw_exchange_is_unreadable(m->exchange, id)) list = NULL; /* it has told another one since */
-    const char *state = !live              ? "gone"
+    const char *state = !live              ? GONE
                         : list == NULL     ? "unknown"
                         : list->drained    ? "drained"
                         : list->disk_bad   ? "disk full"
@@ -226,6 +228,25 @@ static json_t *node_of(const gw_flock_member *m, const gw_peer_id *id, bool live
     return node;
 }
 
+/* Marks nodes that are gone and whose names others have that are there, as after a node was set up anew: "namesake" is the
+ * other one's id. */
+static void mark_namesakes(const json_t *nodes) {
+    json_t *there = json_object(), *node;
+    size_t i;
+    json_array_foreach(nodes, i, node) {
+        bool gone = strcmp(json_string_value(json_object_get(node, "state")), GONE) == 0;
+        if (!gone)
+            json_object_set(there, json_string_value(json_object_get(node, "name")),
+                            json_object_get(node, "id"));
+    }
+    json_array_foreach(nodes, i, node) {
+        bool gone = strcmp(json_string_value(json_object_get(node, "state")), GONE) == 0;
+        json_t *other = json_object_get(there, json_string_value(json_object_get(node, "name")));
+        if (gone && other != NULL) json_object_set(node, "namesake", other);
+    }
+    json_decref(there);
+}
+
 json_t *gw_member_nodes(const gw_flock_member *m) {
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < gw_gossip_count(m->gossip); i++) {
@@ -235,6 +256,7 @@ json_t *gw_member_nodes(const gw_flock_member *m) {
         const gw_claims *list = self ? &m->claims : gw_exchange_claims_of(m->exchange, &one->id);
         json_array_append_new(nodes, node_of(m, &one->id, one->state <= GW_GOSSIP_IS_SUSPECT, list));
     }
+    mark_namesakes(nodes);
     return nodes;
 }
 
@@ -296,10 +318,14 @@ json_t *gw_member_queue(void *member) {
     gw_json_text(queue, "node", m->claims.name);
     gw_json_flag(queue, "ready",
                  m->claims.past_gate && !m->claims.drained && !m->claims.disk_bad && !m->claims.doubtful);
-    json_t *nodes = gw_member_nodes(m), *node;
+    json_t *nodes = gw_member_nodes(m), *kept = json_array(), *node;
     size_t i;
-    json_array_foreach(nodes, i, node) json_object_del(node, "address"); /* names and states alone */
-    json_object_set_new(queue, "nodes", nodes);
+    json_array_foreach(nodes, i, node) {
+        json_object_del(node, "address"); /* names and states alone */
+        if (json_object_get(node, "namesake") == NULL) json_array_append(kept, node);
+    }
+    json_decref(nodes);
+    json_object_set_new(queue, "nodes", kept);
     json_object_set_new(queue, "jobs", shown);
     return queue;
 }

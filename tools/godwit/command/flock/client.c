@@ -209,8 +209,9 @@ json_t *gw_flock_find_node(gw_flock_client *client, const char *text, gw_err *er
     size_t i, count = 0;
     if (answer == NULL) return NULL;
     json_array_foreach(json_object_get(answer, "nodes"), i, node) {
-        if (strcmp(gw_flock_text(node, "name"), text) != 0 && !is_prefix(text, gw_flock_text(node, "id")))
-            continue;
+        bool named = strcmp(gw_flock_text(node, "name"), text) == 0;
+        if (json_object_get(node, "namesake") != NULL) named = false; /* the one that is there is meant */
+        if (!named && !is_prefix(text, gw_flock_text(node, "id"))) continue;
         found = node;
         count++;
     }

@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { ALL = 512, WIDTH_LEAST = 60, WIDTH_USUAL = 80, NAME_WIDTH = 16, REASON_AT = 46 };
+enum { ALL = 512, WIDTH_LEAST = 60, WIDTH_USUAL = 80, NAME_WIDTH = 16, REASON_AT = 46, OVER = 3 };
 
 typedef struct choice {
     gw_flock_place place;
@@ -69,7 +69,7 @@ static void print_cut(const char *text, int least, int most) {
 static int rank(const json_t *job) {
     const char *state = gw_flock_text(job, "state");
     if (strcmp(state, "running") == 0 || strcmp(state, "starting") == 0) return 0;
-    return strcmp(state, "waiting") == 0 ? 1 : strcmp(state, "held") == 0 ? 2 : 3;
+    return strcmp(state, "waiting") == 0 ? 1 : strcmp(state, "held") == 0 ? 2 : OVER;
 }
 
 static int64_t place(const json_t *job) {
@@ -115,34 +115,43 @@ static void print_job(gw_flock_client *client, const json_t *job, int columns) {
     free(reason);
 }
 
-static void print_queue(gw_flock_client *client, bool all) {
-    size_t count = json_array_size(client->jobs), shown = 0, over = 0;
-    json_t **list = calloc(count + 1, sizeof(json_t *));
-    GW_ASSERT_MEMORY(list != NULL);
-    for (size_t i = 0; i < count; i++) list[i] = json_array_get(client->jobs, i);
+/* The jobs in the order of the queue: all of them, or those that are not over. *over counts those that are. The caller
+ * releases the list. */
+static json_t *select_jobs(const json_t *jobs, bool all, size_t *over) {
+    size_t count = json_array_size(jobs);
+    json_t **list = calloc(count + 1, sizeof(json_t *)), *selected = json_array();
+    GW_ASSERT_MEMORY(list != NULL && selected != NULL);
+    for (size_t i = 0; i < count; i++) list[i] = json_array_get(jobs, i);
     qsort(list, count, sizeof(json_t *), compare);
+    *over = 0;
     for (size_t i = 0; i < count; i++) {
-        if (rank(list[i]) == 3 && !all) {
-            over++;
-            continue;
-        }
-        if (shown++ == 0)
-            printf("%-8s  %-*s  %-9s  %5s  %s\n", "JOB", NAME_WIDTH, "NAME", "STATE", "AGE",
-                   "NODES, OR WHY IT WAITS");
-        print_job(client, list[i], width());
+        bool is_over = rank(list[i]) == OVER;
+        *over += is_over;
+        if (all || !is_over) json_array_append(selected, list[i]);
     }
-    if (shown == 0)
+    free(list);
+    return selected;
+}
+
+/* `over`: how many jobs are over. */
+static void print_queue(gw_flock_client *client, const json_t *jobs, size_t over, bool all) {
+    size_t i;
+    json_t *job;
+    if (json_array_size(jobs) > 0)
+        printf("%-8s  %-*s  %-9s  %5s  %s\n", "JOB", NAME_WIDTH, "NAME", "STATE", "AGE",
+               "NODES, OR WHY IT WAITS");
+    json_array_foreach(jobs, i, job) print_job(client, job, width());
+    if (json_array_size(jobs) == 0)
         printf("no job runs or waits%s\n", over > 0 ? "" : ": 'godwit submit' hands one to the flock");
-    if (over > 0)
+    if (over > 0 && !all)
         printf("%zu job%s over: --all lists %s too\n", over, over == 1 ? " is" : "s are",
                over == 1 ? "it" : "them");
-    free(list);
 }
 
 int gw_queue_main(int argc, char **argv) {
     choice c = {.all = false};
-    static const struct argp_option options[] = {
-        {"all", ALL, NULL, 0, "Also list jobs that are over, which --json always does", 0}, {0}};
+    static const struct argp_option options[] = {{"all", ALL, NULL, 0, "Also list jobs that are over", 0},
+                                                 {0}};
     struct argp argp = {.options = options,
                         .parser = parse,
                         .children = common,
@@ -157,11 +166,14 @@ int gw_queue_main(int argc, char **argv) {
         return gw_command_fail(argv[0], &err);
     }
     client.jobs = json_incref(json_object_get(answer, "jobs"));
+    size_t over;
+    json_t *jobs = select_jobs(client.jobs, c.all, &over);
     if (c.place.json)
-        gw_json_print(answer);
+        gw_json_print(json_pack("{s:O,s:I}", "jobs", jobs, "over", (json_int_t)over));
     else
-        print_queue(&client, c.all);
-    if (!c.place.json) json_decref(answer);
+        print_queue(&client, jobs, over, c.all);
+    json_decref(jobs);
+    json_decref(answer);
     gw_flock_disconnect(&client);
     return 0;
 }
@@ -287,6 +299,21 @@ static const char *limits_of(const json_t *node) {
     return list != NULL ? "watched" : "";
 }
 
+/* The nodes of an answer: all of them, or without those that are gone and of whose names others are there. *left counts
+ * these. The caller releases the list. */
+static json_t *select_nodes(const json_t *nodes, bool all, size_t *left) {
+    json_t *selected = json_array(), *node;
+    size_t i;
+    GW_ASSERT_MEMORY(selected != NULL);
+    *left = 0;
+    json_array_foreach(nodes, i, node) {
+        bool shown = all || json_object_get(node, "namesake") == NULL;
+        *left += !shown;
+        if (shown) json_array_append(selected, node);
+    }
+    return selected;
+}
+
 /* Lines of at most 80 characters, where names of nodes have five and addresses fourteen. */
 static void print_nodes(const json_t *nodes) {
     size_t i;
@@ -308,9 +335,18 @@ static void print_nodes(const json_t *nodes) {
     }
 }
 
+static void print_left(size_t left) {
+    if (left == 0) return;
+    printf("%zu node%s gone whose name%s others have now: --all lists %s too\n", left,
+           left == 1 ? " is" : "s are", left == 1 ? "" : "s", left == 1 ? "it" : "them");
+}
+
 int gw_nodes_main(int argc, char **argv) {
     choice c = {.all = false};
-    struct argp argp = {.parser = parse,
+    static const struct argp_option options[] = {
+        {"all", ALL, NULL, 0, "Also list nodes that are gone and whose names others have now", 0}, {0}};
+    struct argp argp = {.options = options,
+                        .parser = parse,
                         .children = common,
                         .doc = "Lists the nodes of the flock; * is the one that was asked."};
     gw_flock_client client;
@@ -320,11 +356,15 @@ int gw_nodes_main(int argc, char **argv) {
     json_t *answer = gw_flock_ask(&client, json_pack("{s:s}", "do", "nodes"), &err);
     gw_flock_disconnect(&client);
     if (answer == NULL) return gw_command_fail(argv[0], &err);
+    size_t left;
+    json_t *nodes = select_nodes(json_object_get(answer, "nodes"), c.all, &left);
     if (c.place.json) {
-        gw_json_print(answer);
-        return 0;
+        gw_json_print(json_pack("{s:O}", "nodes", nodes));
+    } else {
+        print_nodes(nodes);
+        print_left(left);
     }
-    print_nodes(json_object_get(answer, "nodes"));
+    json_decref(nodes);
     json_decref(answer);
     return 0;
 }

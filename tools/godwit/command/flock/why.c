@@ -19,8 +19,11 @@ static bool gather(gw_flock_client *client, const json_t *job, json_t *events, j
                                             (double)gw_flock_number(job, "submitted_ms") / 1000));
     json_array_foreach(json_object_get(answer, "nodes"), i, node) {
         bool there = strcmp(gw_flock_text(node, "state"), "gone") != 0;
-        if (!there || !gw_flock_ask_history(client, gw_flock_text(job, "id"), node,
-                                            gw_flock_text(node, "name"), events))
+        if (json_object_get(node, "namesake") != NULL)
+            json_array_append_new(away, json_sprintf("%s (%.8s, gone)", gw_flock_text(node, "name"),
+                                                     gw_flock_text(node, "id")));
+        else if (!there || !gw_flock_ask_history(client, gw_flock_text(job, "id"), node,
+                                                 gw_flock_text(node, "name"), events))
             json_array_append(away, json_object_get(node, "name"));
     }
     json_decref(answer);
