@@ -260,10 +260,17 @@ static uint64_t seconds(const keeper *k, const char *key) {
     return (uint64_t)json_integer_value(json_object_get(k->task, key)) * 1000000000u;
 }
 
+/* The next signal that asks the keeper to end; 0: none has come. */
+static uint32_t next_signal(const keeper *k) {
+    struct signalfd_siginfo info;
+    while (read(k->signals, &info, sizeof info) == sizeof info)
+        if (info.ssi_signo != SIGCHLD) return info.ssi_signo;
+    return 0;
+}
+
 /* Whether the keeper has been asked to end. */
 static bool is_asked(keeper *k) {
-    struct signalfd_siginfo info;
-    while (read(k->signals, &info, sizeof info) == sizeof info) k->end.asked |= info.ssi_signo != SIGCHLD;
+    while (next_signal(k) != 0) k->end.asked = true;
     return k->end.asked;
 }
 
@@ -334,12 +341,6 @@ static void ask(keeper *k, uint32_t how) {
     kill(-k->process.pid, SIGCONT);
 }
 
-static void take_signals(keeper *k) {
-    struct signalfd_siginfo info;
-    while (read(k->signals, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo != SIGCHLD) ask(k, info.ssi_signo);
-}
-
 static void look_for_member(keeper *k) {
     uint64_t now = gw_now_ns();
     if (member_lives(k))
@@ -394,7 +395,7 @@ static void watch(keeper *k) {
             look_ns = now + LOOK_MS * NS_OF_MS;
         }
         watch_memory(k);
-        take_signals(k);
+        for (uint32_t how; (how = next_signal(k)) != 0;) ask(k, how);
         if (gw_process_wait(&k->process, 0, true, &status)) break;
         reap_others(k->process.pid);
     }
