@@ -23,7 +23,6 @@ typedef struct entry {
     uint64_t since_ns; /* since when it is known here; 0: since before this member was past its gate */
     uint64_t running;  /* the last decision in which a live member said that it runs it */
     bool was_away;     /* it was kept back by the last decision */
-    bool early;        /* it waits only as a live member does not know all rules yet */
     uint64_t stays;    /* the last decision in which it may have no nodes but those */
     uint64_t apart;    /* the last decision in which a node is able or not because of a claim on this job */
     uint64_t claimed_ns, claimed_number; /* when this member claimed it, and in which list; 0: it has not */
@@ -109,7 +108,6 @@ static void enter(gw_decider *d, const gw_decide_input *in, entry *e, const gw_j
     e->record = record;
     e->over = over;
     e->index = NONE;
-    e->early = false;
     read_spec(e);
     gw_wait_reason waited = e->view.reason != GW_WAIT_NOT ? e->view.reason : e->view.waited;
     e->view = (gw_job_view){.spec = e->readable ? &e->spec : NULL, .reason = GW_WAIT_LATER, .waited = waited};
@@ -197,18 +195,19 @@ typedef struct work {
 enum { RULES_FOLLOW_AGAIN = 2 }; /* the first version by which a job follows those that try others again */
 
 static bool may_follow(const work *w, entry *e) {
+    bool older = false;
     for (uint32_t i = 0; i < e->spec.after_count; i++) {
         const gw_job_record_id *before = &e->spec.after[i];
         gw_job_record_id which;
         gw_job_fate fate = gw_job_records_fate(w->in->records, before, &which);
         bool done = fate == GW_JOB_FATE_DONE;
         if (done && (w->rules >= RULES_FOLLOW_AGAIN || gw_job_record_id_equal(&which, before))) continue;
-        e->early = done;
         e->view.after = which;
-        e->view.reason = fate == GW_JOB_FATE_FAILED ? GW_WAIT_BROKEN : GW_WAIT_AFTER;
+        e->view.reason = done ? GW_WAIT_OLDER : fate == GW_JOB_FATE_FAILED ? GW_WAIT_BROKEN : GW_WAIT_AFTER;
         if (!done) return false;
+        older = true;
     }
-    return !e->early;
+    return !older;
 }
 
 /* A job that may run elsewhere goes on where live members say that they run it, and nowhere else. Returns whether any
@@ -518,10 +517,12 @@ static void take(outcome *o, entry *e, const gw_job_record *record) {
                                 .waited = e->view.waited});
 }
 
-/* Whether a job is not to be started here, as it may run on members that this one does not see. */
+/* Whether a job is not to be started here, as it may run on members that this one does not see, or as others do not place it
+ * yet: a child of it goes on. */
 static bool is_kept_back(const entry *e) {
-    return e->view.reason == GW_WAIT_AWAY || e->view.reason == GW_WAIT_BACK ||
-           e->view.reason == GW_WAIT_NEWER;
+    gw_wait_reason reason = e->view.reason;
+    return reason == GW_WAIT_AWAY || reason == GW_WAIT_BACK || reason == GW_WAIT_NEWER ||
+           reason == GW_WAIT_OLDER;
 }
 
 /* Claims of jobs that this member neither runs nor is given. */
@@ -548,8 +549,8 @@ static void follow_children(outcome *o, const bool *given, const work *w) {
         uint32_t job = job_of(w, &child->job);
         bool known = record != NULL &&
                      (e == NULL || e->over || e->readable); /* else it is not to be judged by this build */
-        bool keeps = !o->in->past_gate || !known || (job != NONE && given[job]) ||
-                     (e != NULL && (is_kept_back(e) || e->early));
+        bool keeps =
+            !o->in->past_gate || !known || (job != NONE && given[job]) || (e != NULL && is_kept_back(e));
         if (known && gw_job_record_is_over(record)) keeps = !o->in->past_gate;
         if (known && e != NULL && e->view.reason == GW_WAIT_HELD) keeps = false;
         if (!keeps && !child->leaving) o->act(o->context, &(gw_do){.kind = GW_DO_STOP, .job = child->job});

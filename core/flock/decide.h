@@ -3,9 +3,10 @@
  *
  * A job is to be placed when it is not over, not held, and the jobs that it comes after are done, or else others that try
  * these again (records.h). The latter is a rule of version 2 of the allotment: while a live member knows version 1 alone, such
- * a job is not placed, so that all place the same ones; where it runs, it goes on. The member claims a job that the allotment gives it, and starts a child when every live member has heard of the claim, or after
- * GW_DECIDE_CLAIM_NS, if the allotment still says so: two members that know different things learn of each other
- * before they do one job's work twice. A child whose job is over, held, or given to others is asked to end at once, and
+ * a job is not placed, so that all place the same ones; where it runs, it goes on. The member claims a job that the
+ * allotment gives it, and starts a child when every live member has heard of the claim, or after GW_DECIDE_CLAIM_NS, if
+ * the allotment still says so: two members that know different things learn of each other before they do one job's work
+ * twice. A child whose job is over, held, or given to others is asked to end at once, and
  * no other one starts in its place before it has ended.
  * A command that may run where members are away is not started on the lesser side of the flock before they are away for
  * `takeover_ns` (sides.h): its effects would happen twice. On the other side one that ran on a member which is lost is
@@ -43,6 +44,7 @@ typedef enum gw_wait_reason {
     GW_WAIT_ROOM,     /* other jobs have the nodes that may have it */
     GW_WAIT_AWAY,     /* it may run on members that are away */
     GW_WAIT_NEWER,    /* it may run on live members that are unreadable */
+    GW_WAIT_OLDER,    /* a live member knows no rule by which it may be placed */
     GW_WAIT_FEW,      /* fewer live nodes than it needs may have it */
     GW_WAIT_BACK,     /* it may run on members that are back just now, and have not told yet */
 } gw_wait_reason;
@@ -85,7 +87,7 @@ typedef struct gw_decide_input {
 typedef struct gw_job_view {
     const gw_job_spec *spec; /* NULL: not known */
     gw_wait_reason reason;
-    gw_job_record_id after; /* AFTER, BROKEN: which, or the one that tries it again */
+    gw_job_record_id after; /* AFTER, BROKEN, OLDER: which, or the one that tries it again */
     gw_wait_reason waited;  /* why it waited last, since it ran anywhere; NOT: it did not */
     /* AWAY, BACK: it may start then, if those members do not tell that they run it. Otherwise, if it is not 0, it goes on where it runs until then,
      * and nowhere else. */

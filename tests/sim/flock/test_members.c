@@ -477,7 +477,7 @@ Test(members, of_an_earlier_build_and_others_place_the_same_jobs) {
     gw_job_record_id waits = submit(w, 0, 1, 1, 1, &first), other = submit(w, 0, 1, 1, 1, NULL);
     run(w, 5);
     cr_expect(runs(w, keeps, &runs_on));
-    for (uint32_t i = 0; i < 2; i++) cr_expect_eq(reason_of(w, i, &waits), GW_WAIT_AFTER);
+    for (uint32_t i = 0; i < 2; i++) cr_expect_eq(reason_of(w, i, &waits), GW_WAIT_OLDER);
     cr_expect_eq(sim_flock_running(w, &waits), 0);
     cr_expect_eq(sim_flock_running(w, &other), 1);
     w->members[earlier].claims.allotment = GW_ALLOT_VERSION;

@@ -141,7 +141,8 @@ static json_t *job_of(const gw_flock_member *m, const gw_job_record *record) {
                                                       : "waiting";
     gw_json_text(job, "state", state);
     if (!over && view.reason != GW_WAIT_NOT) gw_json_text(job, "reason", gw_waits_of(view.reason)->word);
-    if (!over && (view.reason == GW_WAIT_AFTER || view.reason == GW_WAIT_BROKEN)) {
+    if (!over &&
+        (view.reason == GW_WAIT_AFTER || view.reason == GW_WAIT_BROKEN || view.reason == GW_WAIT_OLDER)) {
         gw_hex(view.after.bytes, ID_BYTES, text);
         gw_json_text(job, "reason_job", text);
     }

@@ -433,6 +433,7 @@ static state state_of(sim_judge *j, const sim_judged_job *job, uint32_t depth) {
     case GW_WAIT_AWAY:
     case GW_WAIT_BACK:
     case GW_WAIT_NEWER:
+    case GW_WAIT_OLDER:
         break;
     }
     return OPEN;

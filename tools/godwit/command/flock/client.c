@@ -320,6 +320,8 @@ char *gw_flock_reason(gw_flock_client *client, const json_t *job) {
         length = asprintf(&text, "%s: starts in %d s if they do not tell so", now, starts_in_s);
     else if (strcmp(reason, "newer") == 0)
         length = asprintf(&text, "%s: upgrade this node", now);
+    else if (strcmp(reason, "older") == 0)
+        length = asprintf(&text, "%s: upgrade that one", now);
     else if (strcmp(reason, "no build") == 0)
         length = asprintf(&text, "%s (%s): cancel it, and 'godwit retry'", now, gw_flock_text(job, "build"));
     else if (last_failure(job) != NULL)
