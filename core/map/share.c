@@ -56,6 +56,8 @@ typedef struct peer {
     uint32_t deal_count;
     bool told; /* what it holds */
     uint64_t recalled_ns, stolen_ns;
+    uint64_t
+        strays_ns; /* since when it has forgotten this reign, or deals that it had confirmed; 0: it knows them */
     uint32_t alone; /* 1 + the task that it was dealt to be run alone; 0: none */
 } peer;
 
@@ -97,10 +99,8 @@ struct gw_map_share {
     uint32_t held;    /* tasks with a holder */
     bool follows;     /* upon another leader, which has dealt before */
     gw_map_supply supply;
-    uint32_t *suspects, suspect_count,
-        suspect_room; /* tasks that are to be run alone, when all others are dealt */
-    uint32_t *doomed, doomed_count,
-        doomed_room; /* tasks that have failed, as they were running in too many deaths */
+    uint32_t *suspects, suspect_count, suspect_room; /* to be run alone, when all others are dealt */
+    uint32_t *doomed, doomed_count, doomed_room;     /* that have failed, as they ran in too many deaths */
 
     uint64_t pushed;              /* own rows that were sent to all */
     uint64_t number;              /* of statuses */
@@ -413,9 +413,12 @@ static void send_claims(gw_map_share *s) {
 
 /* Leading. */
 
-static void strike_out(uint32_t *list, uint32_t *count, uint32_t task) {
-    for (uint32_t i = *count; i-- > 0;)
+/* Takes a task out of a list. False: it is not in it. */
+static bool strike_out(uint32_t *list, uint32_t *count, uint32_t task) {
+    uint32_t before = *count;
+    for (uint32_t i = before; i-- > 0;)
         if (list[i] == task) list[i] = list[--*count];
+    return *count < before;
 }
 
 /* A task that was put aside is held, or has a row. */
@@ -475,7 +478,7 @@ static void release_all(gw_map_share *s, uint32_t place, bool for_good, uint64_t
     forget_deals(p, UINT64_MAX);
     p->next_deal = p->confirmed = 0;
     p->told = false;
-    p->recalled_ns = 0;
+    p->recalled_ns = p->strays_ns = 0;
 }
 
 static void stop_leading(gw_map_share *s) {
@@ -498,7 +501,7 @@ static void begin_to_lead(gw_map_share *s, bool follows, uint64_t now_ns) {
     memset(s->holder, 0, s->tasks * sizeof *s->holder);
     for (uint32_t i = 0; i < s->peer_count; i++) {
         peer *p = &s->peers[i];
-        p->next_deal = p->confirmed = p->recalled_ns = 0;
+        p->next_deal = p->confirmed = p->recalled_ns = p->strays_ns = 0;
         p->told = false;
         p->alone = 0;
     }
@@ -701,6 +704,18 @@ static uint64_t rows_of(gw_map_share *s, uint32_t place) {
     return index != ORIGINS ? s->origins[index].have : 0;
 }
 
+/* Begins another reign where a peer has forgotten this one, as it took this peer for gone, which has not noticed: it would
+ * take no deal any more. What was on its way says the same for a moment. */
+static void look_for_strays(gw_map_share *s, peer *p, uint64_t reign, uint64_t taken, uint64_t now_ns) {
+    bool strays = reign == s->own_reign ? taken < p->confirmed : p->told;
+    if (!strays)
+        p->strays_ns = 0;
+    else if (p->strays_ns == 0)
+        p->strays_ns = now_ns;
+    else if (now_ns >= p->strays_ns + GW_MAP_SHARE_REPEAT_NS)
+        begin_to_lead(s, false, now_ns);
+}
+
 static bool hear_status(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t now_ns) {
     peer *p = &s->peers[from];
     uint64_t number = gw_get_u64(r), life = gw_get_u64(r), rows = gw_get_u64(r);
@@ -725,6 +740,7 @@ static bool hear_status(gw_map_share *s, uint32_t from, gw_reader *r, uint64_t n
     p->running = running;
     p->ended = ended;
     p->slots = slots;
+    if (s->leads) look_for_strays(s, p, reign, taken, now_ns);
     if (s->leads && reign == s->own_reign) {
         forget_deals(p, taken);
         if (p->deal_count == 0) {
@@ -1122,17 +1138,9 @@ bool gw_map_share_next(gw_map_share *s, uint32_t *task, uint64_t now_ns) {
     return false;
 }
 
-/* Takes a task out of a list that it is in. */
-static void take_out(uint32_t *list, uint32_t *count, uint32_t task) {
-    uint32_t at = 0;
-    while (at < *count && list[at] != task) at++;
-    GW_ASSERT(at < *count);
-    list[at] = list[--*count];
-}
-
 void gw_map_share_ended(gw_map_share *s, uint32_t task, uint64_t wall_us, uint64_t now_ns) {
     enum { WEIGHT = 16 };
-    take_out(s->running, &s->running_count, task);
+    GW_ASSERT(strike_out(s->running, &s->running_count, task));
     s->ended = grow(s->ended, &s->ended_room, s->ended_count + 1, sizeof *s->ended, GW_MAP_TASKS_MOST);
     s->ended[s->ended_count++] = task;
     double wall_ns = 1000.0 * (double)(wall_us > 0 ? wall_us : 1);
@@ -1144,7 +1152,7 @@ void gw_map_share_ended(gw_map_share *s, uint32_t task, uint64_t wall_us, uint64
 void gw_map_share_finished(gw_map_share *s, const gw_map_row *given, uint64_t now_ns) {
     gw_map_row row = *given;
     row.who = s->peers[0].id;
-    take_out(s->ended, &s->ended_count, row.task);
+    GW_ASSERT(strike_out(s->ended, &s->ended_count, row.task));
     s->here[row.task] = 0;
     uint64_t first = s->origins[0].have;
     GW_ASSERT(take_rows(s, 0, &row, 1));

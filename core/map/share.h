@@ -4,7 +4,8 @@
  *   dealing    The live peer with the lowest id is the leader: it deals tasks to those that say how many they want, which
  *              is a tenth of a second's work beyond their slots. Who leads is nothing to agree upon: two peers that both
  *              lead for a while deal some tasks twice, and the table keeps one row of each. A new leader first asks all
- *              for what they hold, or deals after GW_MAP_SHARE_PATIENCE_NS without those that do not answer
+ *              for what they hold, or deals after GW_MAP_SHARE_PATIENCE_NS without those that do not answer; so does one that
+ *              a peer took for gone for a while
  *   stealing   Where all tasks are dealt and a peer is idle, the leader asks the peer with most waiting tasks for half of
  *              them. A task that runs is never taken
  *   rows       The rows of one life of a peer, its origin, are numbered in the order in which they came to be. They are

@@ -117,6 +117,26 @@ Test(share, two_halves_both_go_on_and_agree_afterwards) {
     crew_close(c);
 }
 
+/* It stands still, is gone for the others for a while, and knows nothing of that. */
+Test(share, a_leader_that_others_took_for_gone_has_them_work_again) {
+    for (uint32_t count = 2; count <= 4; count++) {
+        crew *c = crew_open(count, 3, 1000 * count, 12);
+        crew_run_for(c, 0.5, false);
+        for (uint32_t i = 1; i < count; i++) c->cut[0][i] = true;
+        for (uint32_t i = 0; i < 400; i++) crew_step(c); /* what it deals is lost */
+        for (uint32_t i = 1; i < count; i++) {
+            c->cut[0][i] = false;
+            c->cut[i][0] = true;
+        }
+        crew_run_for(c, 0.4, false);
+        for (uint32_t i = 1; i < count; i++) c->cut[i][0] = false;
+        crew_run_for(c, 60, true);
+        cr_assert(crew_is_complete(c), "%u peers", count);
+        check_tables(c);
+        crew_close(c);
+    }
+}
+
 Test(share, a_peer_without_slots_gives_back_what_waits) {
     crew *c = crew_open(2, 2, 400, 9);
     crew_run_for(c, 0.2, false);
@@ -154,7 +174,7 @@ static void run_schedule(uint64_t seed) {
     c->loss = gw_rng_unit(&rng) < 0.5 ? 0.1 * gw_rng_unit(&rng) : 0;
     for (uint32_t k = 0; k < 30; k++) {
         uint32_t a = (uint32_t)gw_rng_below(&rng, count), b = (uint32_t)gw_rng_below(&rng, count);
-        switch (gw_rng_below(&rng, 6)) {
+        switch (gw_rng_below(&rng, 7)) {
         case 0:
         case 1:
             if (c->peers[a].share != NULL) crew_kill(c, a);
@@ -169,6 +189,9 @@ static void run_schedule(uint64_t seed) {
         case 5:
             if (c->peers[a].share != NULL)
                 gw_map_share_set_slots(c->peers[a].share, (uint32_t)gw_rng_below(&rng, 5), c->now_ns);
+            break;
+        case 6:
+            if (a != b) c->cut[a][b] = !c->cut[a][b]; /* that one does not know of it */
             break;
         default:
             break;
