@@ -280,12 +280,16 @@ class Members:
                   lambda: {name for name, state in member.nodes().items() if state == "ready"} >= names)
 
     def until_ready_or_trusted(self):
-        """As until_ready; a node where children were killed may take no jobs until somebody says that it is well."""
+        """As until_ready; a node where children were killed may take no jobs until somebody says that it is well, and no
+        more where jobs fail after that."""
+        names = {member.name for member in self.running()}
+
+        def look():
+            self.running()[0].run("drain", "--undo", *names)
+            return all({name for name, state in member.nodes().items() if state == "ready"} >= names for member in self.running())
         for member in self.running():
             until(f"{member.name} opens its door", member.answers)
-        names = [member.name for member in self.running()]
-        until("all are trusted", lambda: self.running()[0].run("drain", "--undo", *names).returncode == 0)  # it may know few yet
-        self.until_ready()
+        until(f"all know {', '.join(sorted(names))} as ready", look)
 
     def marked(self):
         """All processes of the flock that run: {pid: command line}."""
