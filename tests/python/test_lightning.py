@@ -35,7 +35,7 @@ class Tables(peers.Case):
     @classmethod
     def setUpClass(cls):
         cls.done = subprocess.run(
-            [peers.PYTHON, TABLES, "complete", "refusals", "sums"], env=peers.environment(), text=True, capture_output=True,
+            [peers.PYTHON, TABLES, "complete", "refusals", "sums", "versions"], env=peers.environment(), text=True, capture_output=True,
             timeout=peers.LIMIT_S, check=False,
         )  # fmt: skip
 
@@ -55,6 +55,9 @@ class Tables(peers.Case):
         for name, words in expected.items():
             self.assertIn(words, found[name], name)
             self.assertTrue(found[name].startswith(("Refused: ", "Error: ")), found[name])
+
+    def test_loggers_of_peers_on_one_disk_have_versions_of_their_own(self):
+        self.assertEqual(self.run_tables("versions"), {"versions": "0 1 version_0 version_1"})
 
     def test_metrics_and_orders_are_those_of_all_samples(self):
         found = self.run_tables("sums")

@@ -1,6 +1,6 @@
 """What godwit.lightning takes, refuses and adds up, without a peer.
 
-    lit_tables.py WHAT...      each is complete, refusals or sums, and begins with a line of its name
+    lit_tables.py WHAT...      each is complete, refusals, sums or versions, and begins with a line of its name
 """
 import collections
 import inspect
@@ -9,6 +9,7 @@ import mmap
 import os
 import re
 import sys
+import tempfile
 import warnings
 
 import godwit
@@ -20,8 +21,8 @@ import torch
 import torch.nn.functional as F
 import torchmetrics
 from godwit import protocol, worker
-from godwit.lightning import Trainer, data, logs, tables
-from lightning.pytorch import callbacks
+from godwit.lightning import Trainer, data, files, logs, tables
+from lightning.pytorch import callbacks, loggers
 from torch import nn
 from torch.utils import data as torch_data
 
@@ -362,6 +363,18 @@ def metric_sums():
     say("reports", set(report) == set())
 
 
+def versions():
+    """Two peers of which each looks for a version before it can see that of the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        peers = [loggers.CSVLogger(folder) for _ in range(2)]
+        for logger in peers:
+            looks = iter([lambda: 0, logger._get_next_version])
+            logger._get_next_version = lambda looks=looks: next(looks)()
+        for logger in peers:
+            files.take_version(logger)
+        print("versions:", *(logger.version for logger in peers), *sorted(os.listdir(peers[0].root_dir)))
+
+
 for what in sys.argv[1:]:
     print("==", what)
-    {"complete": complete, "refusals": refusals, "sums": sums}[what]()
+    {"complete": complete, "refusals": refusals, "sums": sums, "versions": versions}[what]()

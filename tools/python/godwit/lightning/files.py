@@ -85,8 +85,23 @@ def line_of(metrics: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value:.5g}" for name, value in metrics.items() if name != "epoch")
 
 
+def take_version(logger: Any) -> None:
+    """Makes the folder of the next version, where a logger is to find that by itself. Otherwise peers on one disk that
+    begin at the same moment all take the same, and write each other's files."""
+    if getattr(logger, "_version", "given") is not None or "://" in logger.root_dir:
+        return
+    while True:
+        try:
+            os.makedirs(os.path.join(logger.root_dir, f"version_{logger.version}"))
+            return
+        except FileExistsError:
+            logger._version = None
+
+
 def open_loggers(trainer: "Trainer", loggers: List[Any]) -> None:
-    """Tells loggers what the module was made with, before their first metrics."""
+    """Has loggers begin a version, and tells them what the module was made with, before their first metrics."""
+    for logger in loggers:
+        take_version(logger)
     if not trainer.enable_autolog_hparams:
         return
     found: Dict[str, Any] = {}
