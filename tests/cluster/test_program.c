@@ -336,9 +336,10 @@ Test(program, a_flock_that_loses_peers_and_workers_ends_with_the_same_bytes) {
     }
     char stop[LAB_PATH + 20];
     snprintf(stop, sizeof stop, "stop --dir %s", peers[0]->dir);
-    cr_assert_eq(lab_command(stop), 0);
+    bool stops = lab_command(stop) == 0; /* else it is too late, on a machine that stood still meanwhile */
     for (int i = 0; i < 4; i++)
         if (i != 2) (void)lab_end(l, peers[i]);
+    if (!stops) cr_expect_str_eq(lab_state(l, peers[0], "done"), hash);
     peers[0] = lab_start(l, "p0", NULL, LOGISTIC " --workers 1 --peers 2 --args 3000");
     peers[1] = lab_start(l, "p1", peers[0], LOGISTIC " --workers 2 --peers 2 --args 3000");
     for (int i = 0; i < 2; i++) cr_expect_str_eq(lab_state(l, peers[i], "done"), hash, "%d", i);
