@@ -295,6 +295,18 @@ Test(fetch, what_two_nodes_have_run_comes_from_the_one_that_counts) {
     close_front(&front);
 }
 
+/* Adds the row of task 0, which node 1 ended as the job was over. */
+static void add_halted_row(flock *f) {
+    gw_map_row halted = {.task = 0,
+                         .outcome = GW_MAP_FAILURE,
+                         .attempt = 1,
+                         .who = id_of(1),
+                         .exit_code = GW_MAP_HALTED,
+                         .signal = 15,
+                         .hash = hash_of("")};
+    add_entry(f, 1, 1, 0, &halted);
+}
+
 static void end_elsewhere(flock *f) {
     add_row(f, 0, 0, 0, 1, "by 0");
     f->over = true;
@@ -304,16 +316,9 @@ static void end_elsewhere(flock *f) {
 Test(fetch, a_task_that_was_ended_as_the_job_was_over_may_have_a_better_row_elsewhere) {
     flock *f = open_flock();
     command front = open_front(f);
-    gw_map_row halted = {.task = 0,
-                         .outcome = GW_MAP_FAILURE,
-                         .attempt = 1,
-                         .who = id_of(1),
-                         .exit_code = GW_MAP_HALTED,
-                         .signal = 15,
-                         .hash = hash_of("")};
     add_output(f, 0, 0, 0, 1, "by 0");
     add_output(f, 1, 1, 0, 1, "");
-    add_entry(f, 1, 1, 0, &halted);
+    add_halted_row(f);
     add_entry(f, 2, 1, 1, NULL);
     front.fetch = gw_flock_fetch_open(&front.client, &front.place, "00", 1);
     for (int i = 0; i < 5; i++) look(&front);
@@ -327,17 +332,10 @@ Test(fetch, a_task_that_was_ended_as_the_job_was_over_may_have_a_better_row_else
 Test(fetch, who_has_ended_a_job_is_not_waited_for_where_all_rows_are_known) {
     flock *f = open_flock();
     command front = open_front(f);
-    gw_map_row halted = {.task = 0,
-                         .outcome = GW_MAP_FAILURE,
-                         .attempt = 1,
-                         .who = id_of(1),
-                         .exit_code = GW_MAP_HALTED,
-                         .signal = 15,
-                         .hash = hash_of("")};
     f->away[2] = f->over = true;
     f->ender = 3;
     add_output(f, 0, 0, 0, 1, "by 0");
-    add_entry(f, 1, 1, 0, &halted);
+    add_halted_row(f);
     add_row(f, 0, 0, 0, 1, "by 0");
     front.fetch = gw_flock_fetch_open(&front.client, &front.place, "00", 1);
     bool over = false;

@@ -358,11 +358,16 @@ static void give_up(data_link *link) {
     if (link->failed < MOST_FAILED) link->failed++;
 }
 
+/* Whether who answers a dial is the peer that was dialled, in the life in which it is followed. */
+static bool is_dialled(const data_link *link, const gw_remote *remote) {
+    return gw_peer_id_equal(&remote->id, &link->id) && gw_same_life(&remote->incarnation, &link->life);
+}
+
 static void on_ready(void *context, gw_stream *stream, const gw_remote *remote) {
     dial *d = context;
     data_link *link = d->link;
     GW_ASSERT(d->stream == stream);
-    if (!gw_peer_id_equal(&remote->id, &link->id) || !gw_same_life(&remote->incarnation, &link->life)) {
+    if (!is_dialled(link, remote)) {
         give_up(link);
         return;
     }
@@ -401,6 +406,17 @@ static void on_closed(void *context, gw_stream *stream, gw_closed why, gw_fault 
     post_look(links);
 }
 
+/* Dials a stream, whose events are those of `d`. False: this side has failed, which is noted. */
+static bool dial_stream(data_link *link, dial *d, uint64_t label, const gw_stream_events *events) {
+    gw_data_links *links = link->links;
+    gw_err err;
+    GW_ASSERT(events->context == d);
+    d->link = link;
+    d->stream = gw_stream_dial(links->loop, links->local, &link->addr, GW_STREAM_DATA, label, events, &err);
+    if (d->stream == NULL) note_own_failure(links, link, &err);
+    return d->stream != NULL;
+}
+
 /* Extra streams (net/fabric/fabric.h). A link is whole without them, so nothing is done where one fails. */
 
 static void on_extra_ready(void *context, gw_stream *stream, const gw_remote *remote) {
@@ -409,7 +425,7 @@ static void on_extra_ready(void *context, gw_stream *stream, const gw_remote *re
     gw_detached detached;
     gw_err err;
     d->stream = NULL;
-    if (!gw_peer_id_equal(&remote->id, &link->id) || !gw_same_life(&remote->incarnation, &link->life)) {
+    if (!is_dialled(link, remote)) {
         gw_stream_close(stream);
     } else if (!gw_stream_detach(stream, &detached, &err)) {
         gw_stream_close(stream);
@@ -430,7 +446,6 @@ static void on_extra_closed(void *context, gw_stream *stream, gw_closed why, gw_
 /* Dials the extra streams of a link over TCP, once for each. */
 static void dial_extras(data_link *link) {
     gw_data_links *links = link->links;
-    gw_err err;
     pthread_mutex_lock(&links->lock);
     bool fits = link->standing && link->kind == GW_PATH_TCP && link->extra_of != link->number;
     uint64_t number = link->number;
@@ -439,13 +454,10 @@ static void dial_extras(data_link *link) {
     link->extra_of = number;
     for (uint32_t i = 0; i < links->most_streams - links->streams; i++) {
         dial *d = &link->extra_dials[i];
-        gw_stream_close(d->stream);
-        d->link = link;
         gw_stream_events events = {
             .context = d, .ready = on_extra_ready, .message = on_message, .closed = on_extra_closed};
-        d->stream = gw_stream_dial(links->loop, links->local, &link->addr, GW_STREAM_DATA,
-                                   gw_fabric_extra_label(link->attempt, links->streams + i), &events, &err);
-        if (d->stream == NULL) note_own_failure(links, link, &err);
+        gw_stream_close(d->stream);
+        (void)dial_stream(link, d, gw_fabric_extra_label(link->attempt, links->streams + i), &events);
     }
 }
 
@@ -454,19 +466,13 @@ static void dial_all(void *context) {
     gw_data_links *links = link->links;
     if (links->stopped || !link->followed || link->dialling > 0 || is_standing(links, link)) return;
     /* The number of the attempt rises over all lives of this peer: its high part is the boot count. */
-    uint64_t attempt =
+    link->attempt =
         ((links->local->identity->incarnation.boot << 24) + ++links->attempts) & (UINT64_MAX >> 16);
-    link->attempt = attempt;
     for (uint32_t i = 0; i < links->streams; i++) {
         dial *d = &link->dials[i];
-        d->link = link;
         gw_stream_events events = {
             .context = d, .ready = on_ready, .message = on_message, .closed = on_closed};
-        gw_err err;
-        d->stream = gw_stream_dial(links->loop, links->local, &link->addr, GW_STREAM_DATA,
-                                   gw_fabric_stream_label(attempt, i, links->streams), &events, &err);
-        if (!d->stream) {
-            note_own_failure(links, link, &err);
+        if (!dial_stream(link, d, gw_fabric_stream_label(link->attempt, i, links->streams), &events)) {
             give_up(link);
             return;
         }
