@@ -225,9 +225,13 @@ bool gw_process_is_stopped(pid_t pid) {
     return read_state(pid, &state, &parent) && (state == 'T' || state == 't');
 }
 
-bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err) {
+bool gw_process_hold(pid_t pid, gw_process *process) {
     *process = (gw_process){.pid = pid, .fd = pid > 0 ? open_pidfd(pid) : -1};
-    if (process->fd >= 0 && parent_of(pid) == parent) return true;
+    return process->fd >= 0;
+}
+
+bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err) {
+    if (gw_process_hold(pid, process) && parent_of(pid) == parent) return true;
     gw_process_close(process);
     return gw_fail(err, GW_E_NOTFOUND, "process %d is no child of process %d", (int)pid, (int)parent);
 }

@@ -112,7 +112,7 @@ def left_behind(folder):
     """The processes that have this folder in the environment that they were started with."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{any}/environ", "rb") as file:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
             if f"GODWIT_TEST_MARKS={folder}\0".encode() in file.read() + b"\0":
                 found.append(int(pid))
     return found

@@ -3,6 +3,7 @@
 
 #include "core/os/clock.h"
 #include "core/os/durable.h"
+#include "core/os/process.h"
 #include "tests/scratch.h"
 #include "tools/godwit/limit/group.h"
 
@@ -24,6 +25,19 @@ TestSuite(keeper, .init = scratch_open, .fini = scratch_close);
 /* How many times faster the keeper's clock is than others. */
 static uint64_t haste = 1;
 
+/* After how many waits of the keeper a process that it kills ends; 0: at once. */
+static int slowness;
+static pid_t dying;
+
+void __real_gw_process_signal(const gw_process *process, int number);
+void __wrap_gw_process_signal(const gw_process *process, int number);
+void __wrap_gw_process_signal(const gw_process *process, int number) {
+    if (slowness > 0 && number == SIGKILL)
+        dying = process->pid;
+    else
+        __real_gw_process_signal(process, number);
+}
+
 uint64_t __real_gw_now_ns(void);
 uint64_t __wrap_gw_now_ns(void);
 uint64_t __wrap_gw_now_ns(void) {
@@ -33,6 +47,7 @@ uint64_t __wrap_gw_now_ns(void) {
 int __real_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout) {
+    if (dying > 0 && slowness-- == 0) kill(dying, SIGKILL);
     return __real_poll(fds, count, timeout > LOOK_MS ? LOOK_MS : timeout);
 }
 
@@ -276,6 +291,20 @@ Test(keeper, a_process_that_takes_more_memory_than_was_asked_for_is_killed_and_t
     expect_file("out", "137\n");
     end = run("exit 1"); /* nothing of it stays for the next child */
     cr_expect_eq(end.memory_kills, 0);
+}
+
+/* Until then the process that was killed has its memory, and is the largest. */
+Test(keeper, a_process_that_is_slow_to_end_is_killed_once) {
+    const char *const argv[] = {"sh", "-c", FILL "; echo $?; exit 5", NULL};
+    gw_keeper_task task = task_of(argv);
+    task.memory_mib = 32;
+    haste = 10; /* it looks at the memory after each wait */
+    slowness = 20;
+    hold_lock();
+    write_task(&task);
+    cr_assert_eq(end_of(start()), 0);
+    cr_expect_eq(read_end().memory_kills, 1);
+    expect_file("out", "137\n");
 }
 
 Test(keeper, a_command_that_keeps_to_its_memory_ends_as_it_does) {

@@ -42,6 +42,7 @@ enum {
 enum { SWEEPS = 10 };
 
 #define NS_OF_MS UINT64_C(1000000)
+#define DYING_NS (60 * UINT64_C(1000000000)) /* so long it waits for a process that it has killed */
 #define FULL_DISK_NS                                                                                         \
     UINT64_C(4000000000) /* an end is given up that cannot be written, where the job is to go on elsewhere */
 
@@ -254,6 +255,8 @@ typedef struct keeper {
     const char *group;          /* NULL: none */
     uint64_t memory_bytes;      /* that it watches; 0: none */
     uint64_t memory_ns;         /* when it looks at that again */
+    gw_process dying;           /* what it has killed last for that, until it has ended; .fd -1: none */
+    uint64_t dying_ns;          /* since when */
 } keeper;
 
 static uint64_t seconds(const keeper *k, const char *key) {
@@ -361,14 +364,28 @@ static void reap_others(pid_t command) {
     }
 }
 
+/* Whether a process that was killed for its memory has still to give that back; one that waits for a disk cannot be ended
+ * for as long, and is not waited for longer than DYING_NS. */
+static bool frees_memory(keeper *k, uint64_t now) {
+    if (k->dying.fd < 0) return false;
+    struct pollfd ended = {.fd = k->dying.fd, .events = POLLIN};
+    if (poll(&ended, 1, 0) == 0 && now - k->dying_ns < DYING_NS) return true;
+    gw_process_close(&k->dying);
+    return false;
+}
+
 /* Kills the largest process where all have more memory than the job asked for. */
 static void watch_memory(keeper *k) {
     uint64_t now = gw_now_ns();
     pid_t largest;
     if (k->memory_bytes == 0 || now < k->memory_ns) return;
     k->memory_ns = now + MEMORY_MS * NS_OF_MS;
+    if (frees_memory(k, now)) return;
     if (gw_family_memory(getpid(), k->memory_bytes, &largest) <= k->memory_bytes || largest == 0) return;
-    k->end.memory_kills += kill(largest, SIGKILL) == 0;
+    if (!gw_process_hold(largest, &k->dying)) return; /* it has ended */
+    gw_process_signal(&k->dying, SIGKILL);
+    k->dying_ns = now;
+    k->end.memory_kills++;
 }
 
 /* Milliseconds from now until a time, rounded up; LOOK_MS at most. */
@@ -485,7 +502,7 @@ static bool lock(const keeper *k) {
 int gw_keeper_main(const char *folder) {
     gw_err err;
     sigset_t mask;
-    keeper k = {.folder = folder, .process = {.fd = -1}};
+    keeper k = {.folder = folder, .process = {.fd = -1}, .dying = {.fd = -1}};
     if (!lock(&k)) return 1;
     k.task = read_object(folder, GW_KEEPER_TASK, &err);
     if (k.task == NULL) return 1;
