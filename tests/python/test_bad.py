@@ -132,7 +132,7 @@ class Deeds(Bad):
     def test_what_a_program_does_to_its_workers_changes_no_byte(self):
         state = self.state("plain", BAD, (), ("--workers", "2"), **self.marks("none"))
         marks = self.marks("marks")
-        self.assertEqual(self.state("bad", BAD, DEEDS, ("--workers", "2", "--hang-timeout", "2s"), **marks), state)
+        self.assertEqual(self.state("bad", BAD, DEEDS, ("--workers", "2", "--hang-timeout", "4s"), **marks), state)
         self.assertEqual(set(os.listdir(marks["GODWIT_TEST_MARKS"])), set(DEEDS))
         for deed, words in DEEDS.items():
             self.expect(words, self.output, deed)

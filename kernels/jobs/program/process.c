@@ -29,6 +29,7 @@ enum {
 #define TELL_NS    UINT64_C(10000000000) /* how often people are told of a wait */
 #define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed, or has closed its tie */
 #define START_NS   UINT64_C(10000000000) /* the end of one that has no job, as its libraries end with it */
+#define GONE_NS    UINT64_C(10000000000) /* until a template that lives has said how a fork of it has ended */
 #define WHERE_NS   UINT64_C(500000000)   /* the end of a process that hangs, once it was asked where it is */
 #define SECONDS(n) ((double)(n)*1e-9)
 
@@ -106,7 +107,7 @@ static bool ask_template(program *job, uint32_t serial, uint64_t patience_ns, in
 bool program_process_join(program_process *p, uint64_t patience_ns, bool whole, int *status) {
     *status = -1;
     if (!gw_process_wait(&p->process, patience_ns, whole, status)) return false;
-    if (p->forked) (void)ask_template(p->job, p->serial, END_NS, status);
+    if (p->forked) (void)ask_template(p->job, p->serial, GONE_NS, status);
     return true;
 }
 
