@@ -45,7 +45,7 @@ bool gw_process_spawn(const gw_spawn *spawn, gw_process *process, gw_err *err);
 bool gw_process_open(pid_t pid, pid_t parent, gw_process *process, gw_err *err);
 
 /* Takes hold of any process. False: none has this number, or the system lacks descriptors. The caller calls
- * gw_process_close. */
+ * gw_process_close. Any thread. */
 bool gw_process_hold(pid_t pid, gw_process *process);
 
 /* Whether a process is stopped, as by SIGSTOP or a terminal; false where that cannot be found out. Any

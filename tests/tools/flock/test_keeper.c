@@ -293,7 +293,7 @@ Test(keeper, a_process_that_takes_more_memory_than_was_asked_for_is_killed_and_t
     cr_expect_eq(end.memory_kills, 0);
 }
 
-/* Until then the process that was killed has its memory, and is the largest. */
+/* A process that was killed keeps its memory until it has ended, so that the keeper finds it to be the largest each time. */
 Test(keeper, a_process_that_is_slow_to_end_is_killed_once) {
     const char *const argv[] = {"sh", "-c", FILL "; echo $?; exit 5", NULL};
     gw_keeper_task task = task_of(argv);

@@ -364,8 +364,8 @@ static void reap_others(pid_t command) {
     }
 }
 
-/* Whether a process that was killed for its memory has still to give that back; one that waits for a disk cannot be ended
- * for as long, and is not waited for longer than DYING_NS. */
+/* Whether a process that was killed for its memory has still to give that back. It is not reaped here, as it may be the
+ * command itself. One that waits for a disk cannot be ended meanwhile, and is waited for DYING_NS at most. */
 static bool frees_memory(keeper *k, uint64_t now) {
     if (k->dying.fd < 0) return false;
     struct pollfd ended = {.fd = k->dying.fd, .events = POLLIN};
@@ -382,7 +382,7 @@ static void watch_memory(keeper *k) {
     k->memory_ns = now + MEMORY_MS * NS_OF_MS;
     if (frees_memory(k, now)) return;
     if (gw_family_memory(getpid(), k->memory_bytes, &largest) <= k->memory_bytes || largest == 0) return;
-    if (!gw_process_hold(largest, &k->dying)) return; /* it has ended */
+    if (!gw_process_hold(largest, &k->dying)) return; /* it has ended; else the next look finds it */
     gw_process_signal(&k->dying, SIGKILL);
     k->dying_ns = now;
     k->end.memory_kills++;
