@@ -23,6 +23,10 @@
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC (1U << 2)
 #endif
+/* The signal is for the group that the process leads or led (Linux 6.9); older kernels refuse it with EINVAL. */
+#ifndef PIDFD_SIGNAL_PROCESS_GROUP
+#define PIDFD_SIGNAL_PROCESS_GROUP (1U << 2)
+#endif
 
 enum {
     FDS_MOST = 8,
@@ -253,13 +257,23 @@ static bool is_zombie(pid_t pid) {
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid;
 }
 
+/* Kills what is left of the group of a process that has ended, by whomever it is reaped, and whenever. An older
+ * kernel knows the group by its number alone: that is still this one's unless a process that lives has the number,
+ * as a number is not given away while a group has it. */
+static void kill_rest(const gw_process *process) {
+    char state;
+    int parent;
+    if (syscall(SYS_pidfd_send_signal, process->fd, SIGKILL, NULL, PIDFD_SIGNAL_PROCESS_GROUP) == 0) return;
+    if (errno == EINVAL && (!read_state(process->pid, &state, &parent) || state == 'Z'))
+        kill(-process->pid, SIGKILL);
+}
+
 bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status) {
     struct pollfd ended = {.fd = process->fd, .events = POLLIN};
     if (process->fd < 0) return false;
     int found = poll(&ended, 1, (int)(patience_ns / 1000000));
     if (found <= 0) return false;
-    if (whole && is_zombie(process->pid) && getpgid(process->pid) == process->pid)
-        kill(-process->pid, SIGKILL);
+    if (whole) kill_rest(process);
     (void)waitpid(process->pid, status, WNOHANG); /* fails where it is another's child */
     return true;
 }

@@ -60,8 +60,7 @@ void gw_process_kill(const gw_process *process);
 
 /* Waits at most `patience_ns` for the end. True: it has ended, and where it is a child of this process it
  * is reaped and *status is what waitpid gives; otherwise *status is left alone. With `whole`, what is left
- * of the group of a child is killed before the child is reaped. (Afterwards the number may be another
- * group's.) */
+ * of the group that it led is killed, whether it is a child of this process or not. */
 bool gw_process_wait(const gw_process *process, uint64_t patience_ns, bool whole, int *status);
 
 /* Reaps a child that has ended: *status is what waitpid gives, *usage what it and its own children took. With

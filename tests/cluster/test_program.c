@@ -167,6 +167,19 @@ Test(program, forks_of_a_template_die_like_other_workers) {
     survive("forks,shard@1:exit,shard@3:crash,part@8:exit,once@11:crash,after@14:exit", "--workers 2", words);
 }
 
+/* They ask the template at the same time, which tells them in any order. */
+Test(program, how_forks_have_ended_that_end_together_is_told_of_each) {
+    lab *l = lab_open();
+    char hash[65];
+    undisturbed(l, hash);
+    lab_peer *peer = lab_launch(
+        l, "one", NULL, NULL,
+        with(l, "forks,slow,shard@3/0:crash,shard@3/1:crash,shard@3/2:crash,shard@3/3:crash", "--workers 4"));
+    cr_expect_str_eq(lab_state(l, peer, "done"), hash, "%s", peer->stderr_text);
+    cr_expect(!says(peer, "with the process that it was forked from"), "%s", peer->stderr_text);
+    lab_close(l);
+}
+
 Test(program, a_template_that_dies_is_replaced) {
     static const char *const words[] = {"signal 9 (Killed); it is started anew", "has ended: exit status 3",
                                         NULL};

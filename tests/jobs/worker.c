@@ -4,8 +4,9 @@
  *     worker FOLDER,FAULT,FAULT...
  *
  * A fault is KIND@UPDATE:WHAT, or shard@UPDATE/SHARD:WHAT. It happens once: in the first process that gets there, which
- * then makes a file in FOLDER with its number and its parent's. With KIND in capitals it happens in each process. Words without @ change all processes; with "forks",
- * workers are forks of the first process. */
+ * then makes a file in FOLDER with its number and its parent's. With KIND in capitals it happens in each process.
+ * Words without @ change all processes: with "forks", workers are forks of the first process; with "slow", that says
+ * how they ended only when SLOW_ENDS have. */
 #include "core/base/id.h"
 #include "kernels/math/half.h"
 #include "kernels/program/description.h"
@@ -24,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { FORKS_MOST = 1000, SLOW_ENDS = 4 };
 enum { SHARDS = 5, EVAL_SHARDS = 2, EVERY = 6, UPDATES = 30, PARTS = 3, ELEMENTS = 5 };
 enum { A, B, C, NUMBERS, COUNTER, FIXED, STATES }; /* state tensors */
 enum { OF_A, OF_B, OF_C, WEIGHT, LOSS, SUMS };     /* sums */
@@ -350,23 +352,29 @@ static void say_hello(void) {
     send_message(&m);
 }
 
+/* Tells which forks have ended. */
+static void tell_ends(const pid_t *children, const uint32_t *serials, uint32_t count) {
+    static gw_program_message ends[FORKS_MOST];
+    static uint32_t ended, told;
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+        for (uint32_t i = 0; i < count; i++)
+            if (children[i] == pid)
+                ends[ended++] =
+                    (gw_program_message){.kind = GW_PROGRAM_GONE, .gone = {serials[i], (uint32_t)status}};
+    if (strstr(faults, "slow") != NULL && ended < SLOW_ENDS) return;
+    while (told < ended) send_message(&ends[told++]);
+}
+
 /* The template: forks until the end of its tie, and tells which forks have ended. Returns in the forks. */
 static void be_template(void) {
-    struct {
-        pid_t pid;
-        uint32_t serial;
-    } children[1000];
+    static pid_t children[FORKS_MOST];
+    static uint32_t serials[FORKS_MOST];
     uint32_t count = 0;
     gw_program_message m;
     for (;;) {
         struct pollfd readable = {.fd = tie, .events = POLLIN};
-        int status;
-        for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-            for (uint32_t i = 0; i < count; i++) {
-                gw_program_message gone = {.kind = GW_PROGRAM_GONE,
-                                           .gone = {children[i].serial, (uint32_t)status}};
-                if (children[i].pid == pid) send_message(&gone);
-            }
+        tell_ends(children, serials, count);
         if (poll(&readable, 1, 20) <= 0) continue;
         if (!receive(&m)) _exit(0);
         if (m.kind == GW_PROGRAM_INIT) {
@@ -387,8 +395,9 @@ static void be_template(void) {
             say_hello();
             return;
         }
-        children[count].pid = pid;
-        children[count++].serial = m.fork.serial;
+        if (count == FORKS_MOST) _exit(9);
+        children[count] = pid;
+        serials[count++] = m.fork.serial;
         gw_program_message forked = {.kind = GW_PROGRAM_FORKED, .forked = {m.fork.serial, (uint32_t)pid}};
         if (strstr(faults, "stranger") != NULL) forked.forked.pid = 1;
         send_message(&forked);

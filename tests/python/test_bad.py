@@ -5,6 +5,7 @@ import concurrent.futures
 import contextlib
 import os
 import sys
+import time
 
 import peers
 
@@ -13,6 +14,7 @@ import tap  # noqa: E402
 
 BAD = os.path.join(peers.PROGRAMS, "bad.py")
 AT_ONCE = 3
+GONE_S = 60  # what was killed has ended by then
 GROUPS = ("/sys/fs/cgroup/memory", "/sys/fs/cgroup")
 GROUP_BYTES = 256 << 20
 
@@ -109,7 +111,15 @@ def fits(words, line):
 
 
 def left_behind(folder):
-    """The processes that have this folder in the environment that they were started with."""
+    """The processes that have this folder in the environment that they were started with, and do not end soon."""
+    found, until = started_with(folder), time.monotonic() + GONE_S
+    while found and time.monotonic() < until:
+        time.sleep(0.05)
+        found = started_with(folder)
+    return found
+
+
+def started_with(folder):
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
@@ -136,6 +146,13 @@ class Deeds(Bad):
         self.assertEqual(set(os.listdir(marks["GODWIT_TEST_MARKS"])), set(DEEDS))
         for deed, words in DEEDS.items():
             self.expect(words, self.output, deed)
+        self.assertEqual(left_behind(marks["GODWIT_TEST_MARKS"]), [])
+
+    def test_what_workers_have_started_ends_with_them_though_their_parent_was_killed(self):
+        marks = self.marks("marks")
+        deeds = ["children@shard 3", "kill parent@shard 4", "children@shard 6", "end well@shard 7", "end@shard 8"]
+        self.state("bad", BAD, deeds, ("--workers", "1"), **marks)
+        self.assertEqual(set(os.listdir(marks["GODWIT_TEST_MARKS"])), set(deeds))
         self.assertEqual(left_behind(marks["GODWIT_TEST_MARKS"]), [])
 
     def test_what_ends_the_job_is_told_with_its_place(self):

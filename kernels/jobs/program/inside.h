@@ -93,7 +93,7 @@ typedef enum program_outcome {
 typedef struct program_process {
     program *job;
     uint32_t serial;
-    bool forked; /* it is the template's child */
+    uint32_t template_serial; /* whose fork it is; 0: nobody's */
     gw_process process;
     int tie;
     program_output *output;
@@ -104,6 +104,14 @@ typedef struct program_process {
     uint32_t lost_serial;
     gw_process_loss_kind lost_kind;
 } program_process;
+
+enum { PROGRAM_ENDS = 1024 }; /* that are kept: far more than workers of a peer end at a time */
+
+/* How a fork of the template has ended, as that said: `status` is what waitpid gives. serial 0: there is none. */
+typedef struct program_end {
+    uint32_t serial;
+    int status;
+} program_end;
 
 /* What is to become of a process that has not answered yet. */
 typedef enum program_wait {
@@ -242,13 +250,14 @@ struct program {
     gw_team *team;
     uint32_t team_size;
 
-    _Atomic uint32_t serials; /* processes started so far */
-    pthread_mutex_t lock;     /* guards the members that follow */
-    program_process first;    /* the template, or the first worker before a slot takes it */
-    bool is_alone;            /* the program has started this peer, and is its only worker */
-    int alone_tie;            /* its tie until the first process takes it; -1: there is none */
-    program_arena initial;    /* S_0, until the first update */
-    gw_hash *initial_hashes;  /* of each state tensor of S_0; NULL before there is one */
+    _Atomic uint32_t serials;       /* processes started so far */
+    pthread_mutex_t lock;           /* guards the members that follow */
+    program_process first;          /* the template, or the first worker before a slot takes it */
+    program_end ends[PROGRAM_ENDS]; /* the latest; that of process n is at n % PROGRAM_ENDS */
+    bool is_alone;                  /* the program has started this peer, and is its only worker */
+    int alone_tie;                  /* its tie until the first process takes it; -1: there is none */
+    program_arena initial;          /* S_0, until the first update */
+    gw_hash *initial_hashes;        /* of each state tensor of S_0; NULL before there is one */
     pthread_mutex_t
         slots_lock;       /* guards the next three beside `lock`, which is held while a program starts */
     program_slot **slots; /* of the lanes */

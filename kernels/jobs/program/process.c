@@ -79,20 +79,32 @@ static bool lacked_memory(const program_process *p, int status) {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && gw_memory_kills() > p->memory_kills;
 }
 
-/* Reads the template's tie for how a fork of it has ended. Called without the job's lock. */
-static bool ask_template(program *job, uint32_t serial, uint64_t patience_ns, int *status) {
-    uint64_t until = gw_now_ns() + patience_ns;
-    bool found = false;
+/* Keeps what the template says of a fork's end until somebody asks. Called with the job's lock. */
+static void keep_end(program *job, const gw_program_message *message) {
+    job->ends[message->gone.serial % PROGRAM_ENDS] =
+        (program_end){message->gone.serial, (int)message->gone.status};
+}
+
+static bool find_end(const program *job, uint32_t serial, int *status) {
+    const program_end *end = &job->ends[serial % PROGRAM_ENDS];
+    if (end->serial == serial) *status = end->status;
+    return end->serial == serial;
+}
+
+/* Waits until the template has said how a fork of it has ended, or cannot say it any more. Called without the job's
+ * lock. */
+static void ask_template(const program_process *p, int *status) {
+    program *job = p->job;
+    uint64_t until = gw_now_ns() + GONE_NS;
     pthread_mutex_lock(&job->lock);
-    while (!found && job->first.serial != 0) {
+    while (!find_end(job, p->serial, status) && job->first.serial == p->template_serial) {
         gw_program_message message;
         gw_err err;
         ssize_t length = receive_packet(&job->first);
         if (length > 0 && length < SSIZE_MAX &&
             gw_program_decode(job->first.received, (size_t)length, &message, &err) &&
             message.kind == GW_PROGRAM_GONE) {
-            found = message.gone.serial == serial;
-            if (found) *status = (int)message.gone.status;
+            keep_end(job, &message);
         } else if (length >= 0 || gw_now_ns() >= until) {
             break; /* what else the template says is judged when it is asked to fork */
         } else {
@@ -101,13 +113,12 @@ static bool ask_template(program *job, uint32_t serial, uint64_t patience_ns, in
         }
     }
     pthread_mutex_unlock(&job->lock);
-    return found;
 }
 
 bool program_process_join(program_process *p, uint64_t patience_ns, bool whole, int *status) {
     *status = -1;
     if (!gw_process_wait(&p->process, patience_ns, whole, status)) return false;
-    if (p->forked) (void)ask_template(p->job, p->serial, GONE_NS, status);
+    if (p->template_serial != 0) ask_template(p, status);
     return true;
 }
 
@@ -184,7 +195,7 @@ static program_outcome lose(program_process *p, const char *broke, gw_err *err) 
     else if (!program_process_join(p, p->job->description.complete ? END_NS : START_NS, true, &status))
         gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s", p->serial,
                 (int)p->process.pid, say_where(p, false, true, where));
-    else if (p->forked && status < 0) { /* it ends with its template, or that would say how */
+    else if (p->template_serial != 0 && status < 0) { /* it ends with its template, or that would say how */
         gw_fail(err, GW_E_PEER, "worker %u (process %d) has ended with the process that it was forked from",
                 p->serial, (int)p->process.pid);
         kind = GW_LOSS_KILLED;
@@ -270,6 +281,7 @@ static bool take_packet(program_process *p, gw_program_message *m, size_t *lengt
                gw_program_text_copy(m->log.text, text, sizeof text));
         return false;
     } else if (m->kind == GW_PROGRAM_GONE && p == &p->job->first) {
+        keep_end(p->job, m);
         return false;
     }
     *length = (size_t)found;
@@ -366,7 +378,7 @@ static program_outcome fork_template(program *job, program_process *p, int tie, 
              !gw_process_open((pid_t)reply.forked.pid, parent, &p->process, err)))
             outcome = lose(&job->first, "FORKED names another process", err);
     }
-    p->forked = outcome == PROGRAM_ANSWERED;
+    if (outcome == PROGRAM_ANSWERED) p->template_serial = job->first.serial;
     if (outcome == PROGRAM_LOST) p->lost_kind = job->first.lost_kind; /* it was to be forked from that */
     pthread_mutex_unlock(&job->lock);
     return outcome;

@@ -452,6 +452,9 @@ bool program_finish(void *job_pointer, uint64_t steps_done, const gw_state *stat
     while (outcome == PROGRAM_ANSWERED && !job->is_alone &&
            !program_process_join(&slot->process, UINT64_C(1000000000), false, &status))
         continue; /* the program does what comes behind the job */
+
+    /* What it has started behind the job goes on. */
+    if (outcome == PROGRAM_ANSWERED) gw_process_close(&slot->process.process);
     char end[GW_PROCESS_END_TEXT], last[300];
     bool good = outcome == PROGRAM_ANSWERED && status == 0;
     if (!good && outcome == PROGRAM_ANSWERED) {

@@ -209,6 +209,29 @@ Test(process, what_it_has_left_of_its_group_is_killed_when_it_has_ended) {
     gw_process_close(&process);
 }
 
+/* A process that another one has started is reaped by whoever that was, before or after its group is killed. */
+Test(process, what_is_left_of_the_group_of_a_process_of_another_one_is_killed) {
+    gw_process process, child;
+    gw_err err = {0};
+    int ends[2], status = -1;
+    char text[16] = "";
+    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
+    const int fds[] = {ends[0], ends[1]};
+    gw_spawn spawn = shell("setsid sh -c 'sleep 1000 & echo $$; wait' & wait; sleep 1000", fds);
+    cr_assert(gw_process_spawn(&spawn, &process, &err), "%s", err.text);
+    close(ends[1]);
+    cr_assert_gt(read(ends[0], text, sizeof text - 1), 0);
+    cr_assert(gw_process_open((pid_t)strtol(text, NULL, 10), process.pid, &child, &err), "%s", err.text);
+    gw_process_signal(&child, SIGKILL);
+    cr_assert(gw_process_wait(&child, LONG_NS, true, &status));
+    cr_assert_eq(status, -1); /* it is the shell's to know */
+    gw_process_close(&child);
+    gw_process_signal(&process, SIGKILL); /* alone */
+    cr_assert(gw_process_wait(&process, LONG_NS, false, &status));
+    gw_process_close(&process);
+    wait_for_all(ends[0]);
+}
+
 Test(process, only_a_child_of_that_parent_is_taken_hold_of) {
     gw_process process, child;
     gw_err err = {0};

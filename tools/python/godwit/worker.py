@@ -390,7 +390,6 @@ class _Template:
             return
         serial, pid = self._forks.pop(fd)
         os.close(fd)
-        _end_children(pid)
         _, status = os.waitpid(pid, 0)
         self._tie.send(Writer(Kind.GONE).put("II", serial, status))
 
@@ -525,16 +524,6 @@ def _describe_as_template(session: Session, program: Program) -> Session:
     server._answer(request, fds)
     program.forget()
     return _Template(session, program).run()
-
-
-def _end_children(pid: int) -> None:
-    """Kills what a fork that has failed has left of its group. It is not reaped yet, so that the number is its."""
-    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    if found is not None and found.si_status != 0:
-        try:
-            os.killpg(pid, signal.SIGKILL)
-        except OSError:
-            pass  # it has not got its own group yet
 
 
 def _exit(status: int) -> None:
