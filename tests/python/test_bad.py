@@ -10,6 +10,7 @@ import time
 import peers
 
 sys.path.insert(0, os.path.join(peers.HERE, "..", "lab"))
+import processes  # noqa: E402
 import tap  # noqa: E402
 
 BAD = os.path.join(peers.PROGRAMS, "bad.py")
@@ -110,29 +111,20 @@ def fits(words, line):
     return True
 
 
-def left_behind(folder):
-    """The processes that have this folder in the environment that they were started with, and do not end soon."""
-    found, until = started_with(folder), time.monotonic() + GONE_S
-    while found and time.monotonic() < until:
-        time.sleep(0.05)
-        found = started_with(folder)
-    return found
-
-
-def started_with(folder):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if f"GODWIT_TEST_MARKS={folder}\0".encode() in file.read() + b"\0":
-                found.append(int(pid))
-    return found
-
-
 class Bad(peers.Case):
     def marks(self, name):
         folder = os.path.join(self.folder, name)
         os.mkdir(folder)
         return {"GODWIT_TEST_MARKS": folder}
+
+    def expect_ends(self, marks):
+        """What was started with these marks ends soon, and so nothing is left behind."""
+        mark = "GODWIT_TEST_MARKS=" + marks["GODWIT_TEST_MARKS"]
+        self.addCleanup(processes.kill_marked, mark)
+        until = time.monotonic() + GONE_S
+        while processes.marked(mark) and time.monotonic() < until:
+            time.sleep(0.05)
+        self.assertEqual(processes.marked(mark), {})
 
     def expect(self, words, output, what):
         self.assertTrue(any(fits(words, line) for line in output.splitlines()), f"{what}: no '{words}' in\n{output}")
@@ -146,14 +138,14 @@ class Deeds(Bad):
         self.assertEqual(set(os.listdir(marks["GODWIT_TEST_MARKS"])), set(DEEDS))
         for deed, words in DEEDS.items():
             self.expect(words, self.output, deed)
-        self.assertEqual(left_behind(marks["GODWIT_TEST_MARKS"]), [])
+        self.expect_ends(marks)
 
     def test_what_workers_have_started_ends_with_them_though_their_parent_was_killed(self):
         marks = self.marks("marks")
         deeds = ["children@shard 3", "kill parent@shard 4", "children@shard 6", "end well@shard 7", "end@shard 8"]
         self.state("bad", BAD, deeds, ("--workers", "1"), **marks)
         self.assertEqual(set(os.listdir(marks["GODWIT_TEST_MARKS"])), set(deeds))
-        self.assertEqual(left_behind(marks["GODWIT_TEST_MARKS"]), [])
+        self.expect_ends(marks)
 
     def test_what_ends_the_job_is_told_with_its_place(self):
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
