@@ -121,7 +121,12 @@ static void follow(map *m, far *f) {
             cancelled_ns = gw_now_ns();
             runner->cancel(runner->context);
         }
-        if (m->hurries || (cancelled_ns != 0 && gw_now_ns() > cancelled_ns + CANCEL_NS)) break;
+        if (m->hurries) break;
+        if (cancelled_ns != 0 && gw_now_ns() > cancelled_ns + CANCEL_NS) {
+            map_tell(
+                m, "not all nodes have said within 15 s how its tasks have ended: 'godwit info' tells more");
+            break;
+        }
         if (!runner->fetch(runner->context, m->store, take, f, &over, &err)) return map_trouble(m, &err);
         map_flush(m);
         show_progress(m, f);
