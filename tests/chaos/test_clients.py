@@ -19,7 +19,7 @@ import tap  # noqa: E402
 import places  # noqa: E402  (it finds its modules by the path that tap has set)
 
 BINARY = os.path.abspath(os.environ.get("GODWIT_BINARY", "build/godwit"))
-LIMIT_S = 60
+LIMIT_S = 300
 STEP = 2
 HOSTS = [f"godwit-clients-{os.getpid()}-{number}" for number in range(3)]
 CLIENT = f"godwit-clients-{os.getpid()}-c"

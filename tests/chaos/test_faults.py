@@ -27,7 +27,7 @@ from chaos import Chaos  # noqa: E402
 from flock import Flock  # noqa: E402
 
 CLOCK = os.path.join(os.path.dirname(os.environ.get("GODWIT_BINARY", "build/godwit")), "chaos_clock.so")
-PATIENCE_S = 60
+PATIENCE_S = 300
 RECEIVED_BYTES = 4 << 20  # what may wait to be read
 BATCH = 50  # of datagrams, which wait nowhere for long
 

@@ -15,7 +15,7 @@ from flock import HERE, Flock, Peer
 
 BINARY = os.environ.get("GODWIT_BINARY", "build/godwit")
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "lab")
-PATIENCE_S = 60
+PATIENCE_S = 300
 SOON_S = 10
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 

@@ -14,7 +14,7 @@ from machines import MACHINE_GONE, Lab, Trouble
 
 LAB = os.path.join(os.path.dirname(tap.machines.__file__), "lab.py")
 PING = "busybox ping -c 1 -W 1"
-PATIENCE_S = 60
+PATIENCE_S = 300
 # A static key is in the path of the interrupt by which one processor tells the other to see the kernel's patched code.
 PATCH_KERNEL = """
 mount -t tracefs tracing /sys/kernel/tracing

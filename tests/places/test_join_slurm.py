@@ -17,7 +17,7 @@ import tap  # noqa: E402
 
 BINARY = str(world.BINARY)
 JOB = ("synthetic", "--shards", "16", "--shard-ms", "2", "--state-bytes", "64k")
-LIMIT_S = 120
+LIMIT_S = 300
 
 
 def port_of(job):

@@ -22,7 +22,7 @@ sys.path.insert(0, str(world.HERE.parent / "lab"))
 import tap  # noqa: E402
 
 BINARY = str(world.BINARY)
-LIMIT_S = 120
+LIMIT_S = 300
 JOB = ("run", "synthetic", "--shards", "16", "--shard-ms", "2", "--state-bytes", "64k")
 STATE = r"godwit: done .* state=([0-9a-f]{64})"
 

@@ -20,7 +20,7 @@ import tap  # noqa: E402
 BINARY = world.BINARY
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel")
 NODES = 3
-LIMIT_S = 120
+LIMIT_S = 300
 JOB = "synthetic --shards 24 --shard-ms 20 --state-bytes 256k --checkpoint-every 10"
 STEPS = 150
 CONFIGURATION = """

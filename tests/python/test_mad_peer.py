@@ -20,7 +20,7 @@ from godwit import protocol, session, worker  # noqa: E402
 from godwit.protocol import Kind  # noqa: E402
 
 CASES = 400
-LIMIT_S = 60
+LIMIT_S = 300
 FROM_WORKERS = range(64, 128)
 TENSORS = [
     protocol.Tensor(1, protocol.DType.F32, 0, 0, 0, (3,), "weight"),

@@ -12,7 +12,7 @@ import urllib.request
 
 SOURCE = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 BINARY = os.path.join(os.environ.get("GODWIT_BUILD", os.path.join(SOURCE, "build")), "godwit")
-LIMIT_S = 60
+LIMIT_S = 300
 
 
 def until(what, look, seconds=LIMIT_S):

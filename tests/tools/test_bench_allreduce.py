@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lab"))
 import tap  # noqa: E402
 
 GODWIT = os.path.join(os.environ.get("GODWIT_BUILD", os.path.join(SOURCE, "build")), "godwit")
-PATIENCE_S = 120
+PATIENCE_S = 300
 COLUMNS = ["elements", "sent", "plain", "encrypted", "of AEAD", "sodium", "enc/sodium", "gloo f32", "plain/gloo", "MPI f32",
            "plain/MPI", "MPI i64", "plain/MPI"]
 SMALL = ["--bytes", "4096", "--repeats", "3"]

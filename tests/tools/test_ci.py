@@ -18,7 +18,7 @@ import processes  # noqa: E402
 import tap  # noqa: E402
 
 SOURCE = HERE.parent.parent
-PATIENCE_S = 30
+PATIENCE_S = 300
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 GOOD = """

@@ -19,7 +19,7 @@ import tap  # noqa: E402
 
 BUILD = os.environ.get("GODWIT_BUILD", os.path.realpath(os.path.join(HERE, "..", "..", "build")))
 GODWIT = os.path.join(BUILD, "godwit")
-PATIENCE = 60
+PATIENCE = 300
 
 
 class Map(unittest.TestCase):

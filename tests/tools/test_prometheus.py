@@ -32,7 +32,7 @@ RULES = TREE / "tools" / "prometheus" / "rules.yml"
 BOARD = TREE / "tools" / "grafana" / "godwit.json"
 JOB = "synthetic --workers 1 --shards 12 --shard-ms 5 --state-bytes 64k --checkpoint-every 20 --steps 100000000"
 PEERS = ["--peers", "3", "--http", "127.0.0.1:0", "--probe-interval-ms", "50"]
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 def get(url, accept=None):

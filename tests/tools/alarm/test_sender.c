@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATIENCE_NS UINT64_C(20000000000)
+#define PATIENCE_NS UINT64_C(120000000000)
 
 TestSuite(sender, .init = scratch_open, .fini = scratch_close);
 

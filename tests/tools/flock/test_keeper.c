@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 20, PATIENCE_MS = 30000 };
+enum { LOOK_MS = 20, PATIENCE_MS = 120000 };
 
 TestSuite(keeper, .init = scratch_open, .fini = scratch_close);
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define PATIENCE_NS UINT64_C(20000000000)
+#define PATIENCE_NS UINT64_C(120000000000)
 
 static const gw_job_record_id job = {{7, 7}};
 static const gw_peer_id own = {{1}}, other = {{2}};

@@ -15,7 +15,7 @@
 
 enum { RECORDS = 5, LARGE = 50000 };
 
-#define PATIENCE_NS UINT64_C(30000000000)
+#define PATIENCE_NS UINT64_C(120000000000)
 
 TestSuite(store, .init = scratch_open, .fini = scratch_close);
 

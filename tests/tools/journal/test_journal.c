@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATIENCE_NS UINT64_C(60000000000)
+#define PATIENCE_NS UINT64_C(120000000000)
 
 static gw_directory directory;
 

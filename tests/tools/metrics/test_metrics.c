@@ -19,7 +19,7 @@
 enum { TEXT = 20000 };
 
 #define JOB         "0123abcd"
-#define PATIENCE_NS UINT64_C(60000000000)
+#define PATIENCE_NS UINT64_C(120000000000)
 
 static int good_blocks = -1; /* bytes that can be read of a file; below 0 = all */
 static atomic_int blocks;    /* bytes read of files so far */
