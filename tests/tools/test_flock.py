@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -384,7 +385,50 @@ class Together(Case):
             self.assertEqual(logs.stdout.read(), "two\nthree\n")
 
 
+class Between:
+    """Stands between commands and a member. It hangs up on the next two that wait for jobs, and is gone with the second."""
+
+    def __init__(self, member, folder):
+        self.member, self.path, self.left = member, os.path.join(folder, "flock.sock"), 2
+        self.open()
+
+    def open(self):
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(self.path)
+        self.listening.listen()
+        threading.Thread(target=self.serve, args=(self.listening,), daemon=True).start()
+
+    def serve(self, listening):
+        with listening, contextlib.suppress(OSError):  # it is shut
+            while True:
+                self.answer(listening.accept()[0])
+
+    def answer(self, client):
+        with client, client.makefile() as requests, self.member.knock() as door, door.makefile() as answers:
+            for request in requests:
+                if self.left > 0 and json.loads(request)["do"] == "wait":
+                    self.left -= 1
+                    if self.left == 0:
+                        os.unlink(self.path)
+                        self.listening.shutdown(socket.SHUT_RDWR)
+                    return
+                door.sendall(request.encode())
+                client.sendall(answers.readline().encode())
+
+
 class Lives(Case):
+    def test_who_waits_is_told_that_a_member_is_gone_which_has_taken_the_question_once_more(self):
+        [member] = self.flock(1)
+        job = member.submit("--", "sh", "-c", "while ! test -e go; do sleep 0.05; done")
+        between = Between(member, folder_for(self))
+        waits = member.launch("wait", "--dir", os.path.dirname(between.path), job, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(waits.kill)
+        self.assertIn("it is asked again", waits.stderr.readline())
+        between.open()
+        open(os.path.join(os.path.dirname(member.directory), "go"), "w").close()
+        waits.communicate(timeout=PATIENCE)
+        self.assertEqual(waits.returncode, 0)
+
     """What is killed, and comes back or does not."""
 
     def counted(self, flock, job="count", before=":;"):

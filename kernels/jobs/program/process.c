@@ -27,7 +27,8 @@ enum {
 };
 
 #define TELL_NS    UINT64_C(10000000000) /* how often people are told of a wait */
-#define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed, or has closed its tie */
+#define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed */
+#define CLOSED_NS  UINT64_C(5000000000)  /* the end of one that has closed its tie, which mostly ends */
 #define START_NS   UINT64_C(10000000000) /* the end of one that has no job, as its libraries end with it */
 #define GONE_NS    UINT64_C(10000000000) /* until a template that lives has said how a fork of it has ended */
 #define WHERE_NS   UINT64_C(500000000)   /* the end of a process that hangs, once it was asked where it is */
@@ -192,7 +193,7 @@ static program_outcome lose(program_process *p, const char *broke, gw_err *err) 
     if (broke != NULL)
         gw_fail(err, GW_E_PEER, "worker %u (process %d) broke the protocol: %s%s", p->serial,
                 (int)p->process.pid, broke, say_where(p, false, true, where));
-    else if (!program_process_join(p, p->job->description.complete ? END_NS : START_NS, true, &status))
+    else if (!program_process_join(p, p->job->description.complete ? CLOSED_NS : START_NS, true, &status))
         gw_fail(err, GW_E_PEER, "worker %u (process %d) closed its connection%s", p->serial,
                 (int)p->process.pid, say_where(p, false, true, where));
     else if (p->template_serial != 0 && status < 0) { /* it ends with its template, or that would say how */

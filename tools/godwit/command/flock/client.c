@@ -74,19 +74,19 @@ json_t *gw_flock_ask_patiently(gw_flock_client *client, json_t *request, void **
     bool connected = true, told = false;
     json_t *answer;
     gw_err why;
-    for (;;) {
+    for (bool again = false;; again = true) {
         answer = connected ? gw_member_door_ask(&client->door, json_incref(request), client->patience_ns,
                                                 bytes, count, err)
                            : NULL;
         bool is_late = connected && answer == NULL && err->code == GW_E_TIMEOUT;
         now_ns = gw_now_ns();
         if (answer != NULL || (connected && !is_late && err->code != GW_E_PEER) || now_ns >= end_ns) break;
-        if (told) poll(NULL, 0, PAUSE_MS);
+        if (again) poll(NULL, 0, PAUSE_MS);
         gw_member_door_disconnect(&client->door);
         connected = connect_door(client, &why);
-        if ((is_late || !connected) && !told)
-            fprintf(stderr, "(%s: it is asked again for %u s)\n", is_late ? err->text : why.text,
-                    (unsigned)((end_ns - now_ns + SECOND_NS - 1) / SECOND_NS));
+        if ((!is_late && connected) || told) continue;
+        fprintf(stderr, "(%s: it is asked again for %u s)\n", is_late ? err->text : why.text,
+                (unsigned)((end_ns - now_ns + SECOND_NS - 1) / SECOND_NS));
         told = true;
     }
     json_decref(request);
