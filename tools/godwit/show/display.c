@@ -80,7 +80,7 @@ static void put_text(gw_async_writer *writer, const char *format, ...) {
     va_start(args, format);
     int length = vasprintf(&text, format, args);
     va_end(args);
-    GW_ASSERT(length >= 0);
+    GW_ASSERT_MEMORY(length >= 0);
     gw_async_writer_put(writer, text, (size_t)length);
     free(text);
 }
