@@ -352,29 +352,32 @@ static void say_hello(void) {
     send_message(&m);
 }
 
+static struct {
+    pid_t pid;
+    uint32_t serial;
+} children[FORKS_MOST];
+static uint32_t child_count;
+
 /* Tells which forks have ended. */
-static void tell_ends(const pid_t *children, const uint32_t *serials, uint32_t count) {
+static void tell_ends(void) {
     static gw_program_message ends[FORKS_MOST];
     static uint32_t ended, told;
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
-        for (uint32_t i = 0; i < count; i++)
-            if (children[i] == pid)
-                ends[ended++] =
-                    (gw_program_message){.kind = GW_PROGRAM_GONE, .gone = {serials[i], (uint32_t)status}};
+        for (uint32_t i = 0; i < child_count; i++)
+            if (children[i].pid == pid)
+                ends[ended++] = (gw_program_message){.kind = GW_PROGRAM_GONE,
+                                                     .gone = {children[i].serial, (uint32_t)status}};
     if (strstr(faults, "slow") != NULL && ended < SLOW_ENDS) return;
     while (told < ended) send_message(&ends[told++]);
 }
 
 /* The template: forks until the end of its tie, and tells which forks have ended. Returns in the forks. */
 static void be_template(void) {
-    static pid_t children[FORKS_MOST];
-    static uint32_t serials[FORKS_MOST];
-    uint32_t count = 0;
     gw_program_message m;
     for (;;) {
         struct pollfd readable = {.fd = tie, .events = POLLIN};
-        tell_ends(children, serials, count);
+        tell_ends();
         if (poll(&readable, 1, 20) <= 0) continue;
         if (!receive(&m)) _exit(0);
         if (m.kind == GW_PROGRAM_INIT) {
@@ -395,9 +398,9 @@ static void be_template(void) {
             say_hello();
             return;
         }
-        if (count == FORKS_MOST) _exit(9);
-        children[count] = pid;
-        serials[count++] = m.fork.serial;
+        if (child_count == FORKS_MOST) _exit(9);
+        children[child_count].pid = pid;
+        children[child_count++].serial = m.fork.serial;
         gw_program_message forked = {.kind = GW_PROGRAM_FORKED, .forked = {m.fork.serial, (uint32_t)pid}};
         if (strstr(faults, "stranger") != NULL) forked.forked.pid = 1;
         send_message(&forked);

@@ -5,6 +5,7 @@ import contextlib
 import glob
 import os
 import signal
+import time
 
 
 def marked(mark):
@@ -18,6 +19,14 @@ def marked(mark):
                 with open(f"{path}/cmdline", "rb") as file:
                     found[int(os.path.basename(path))] = file.read().decode().replace("\0", " ")
     return found
+
+
+def left(mark, seconds):
+    """Returns those of the marked processes that still run after at most so many seconds."""
+    deadline = time.monotonic() + seconds
+    while marked(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return marked(mark)
 
 
 def kill_marked(mark):

@@ -64,8 +64,7 @@ class Tools(unittest.TestCase):
         return [command for command in processes.marked(self.mark).values() if " run " in command]
 
     def assert_all_gone(self):
-        wait_until(lambda: not processes.marked(self.mark), SOON_S)
-        self.assertEqual(processes.marked(self.mark), {})
+        self.assertEqual(processes.left(self.mark, SOON_S), {})
 
     def end(self, process, number):
         """Returns the exit code, after it has checked that no process of the tool is left."""

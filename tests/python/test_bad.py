@@ -5,7 +5,6 @@ import concurrent.futures
 import contextlib
 import os
 import sys
-import time
 
 import peers
 
@@ -121,10 +120,7 @@ class Bad(peers.Case):
         """What was started with these marks ends soon, and so nothing is left behind."""
         mark = "GODWIT_TEST_MARKS=" + marks["GODWIT_TEST_MARKS"]
         self.addCleanup(processes.kill_marked, mark)
-        until = time.monotonic() + GONE_S
-        while processes.marked(mark) and time.monotonic() < until:
-            time.sleep(0.05)
-        self.assertEqual(processes.marked(mark), {})
+        self.assertEqual(processes.left(mark, GONE_S), {})
 
     def expect(self, words, output, what):
         self.assertTrue(any(fits(words, line) for line in output.splitlines()), f"{what}: no '{words}' in\n{output}")

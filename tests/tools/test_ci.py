@@ -163,7 +163,7 @@ class Run(unittest.TestCase):
         first.wait(PATIENCE_S)
         self.assertEqual(self.outcome()[0], 1)
         processes.kill_marked(self.mark)
-        self.wait_until(lambda: not processes.marked(self.mark))
+        self.assertEqual(processes.left(self.mark, PATIENCE_S), {})
         self.builds(GOOD)
         self.assertEqual(self.outcome()[0], 0)
 

@@ -160,19 +160,24 @@ Test(process, a_file_that_is_not_there_or_no_program_is_an_error) {
     cr_assert_eq(err.code, GW_E_DENIED, "%s", err.text);
 }
 
-/* Starts a shell that starts another process and says its number; both wait for ever. */
-static pid_t start_two(gw_process *process, int *from) {
+/* Starts a shell that starts another process and says its number; both wait for ever. *from becomes the end of a pipe
+ * whose other end all of them have. */
+static pid_t start_both(const char *script, gw_process *process, int *from) {
     int ends[2];
     gw_err err = {0};
     char text[16] = "";
     cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
     const int fds[] = {ends[0], ends[1]};
-    gw_spawn spawn = shell("sleep 1000 & echo $!; wait", fds);
+    gw_spawn spawn = shell(script, fds);
     cr_assert(gw_process_spawn(&spawn, process, &err), "%s", err.text);
     close(ends[1]);
     *from = ends[0];
     cr_assert_gt(read(ends[0], text, sizeof text - 1), 0);
     return (pid_t)strtol(text, NULL, 10);
+}
+
+static pid_t start_two(gw_process *process, int *from) {
+    return start_both("sleep 1000 & echo $!; wait", process, from);
 }
 
 /* Waits until nobody has the other end of the pipe any more: all processes that had it have ended. */
@@ -213,15 +218,10 @@ Test(process, what_it_has_left_of_its_group_is_killed_when_it_has_ended) {
 Test(process, what_is_left_of_the_group_of_a_process_of_another_one_is_killed) {
     gw_process process, child;
     gw_err err = {0};
-    int ends[2], status = -1;
-    char text[16] = "";
-    cr_assert_eq(pipe2(ends, O_CLOEXEC), 0);
-    const int fds[] = {ends[0], ends[1]};
-    gw_spawn spawn = shell("setsid sh -c 'sleep 1000 & echo $$; wait' & wait; sleep 1000", fds);
-    cr_assert(gw_process_spawn(&spawn, &process, &err), "%s", err.text);
-    close(ends[1]);
-    cr_assert_gt(read(ends[0], text, sizeof text - 1), 0);
-    cr_assert(gw_process_open((pid_t)strtol(text, NULL, 10), process.pid, &child, &err), "%s", err.text);
+    int from, status = -1;
+    pid_t pid =
+        start_both("setsid sh -c 'sleep 1000 & echo $$; wait' & wait; exec sleep 1000", &process, &from);
+    cr_assert(gw_process_open(pid, process.pid, &child, &err), "%s", err.text);
     gw_process_signal(&child, SIGKILL);
     cr_assert(gw_process_wait(&child, LONG_NS, true, &status));
     cr_assert_eq(status, -1); /* it is the shell's to know */
@@ -229,7 +229,7 @@ Test(process, what_is_left_of_the_group_of_a_process_of_another_one_is_killed) {
     gw_process_signal(&process, SIGKILL); /* alone */
     cr_assert(gw_process_wait(&process, LONG_NS, false, &status));
     gw_process_close(&process);
-    wait_for_all(ends[0]);
+    wait_for_all(from);
 }
 
 Test(process, only_a_child_of_that_parent_is_taken_hold_of) {
