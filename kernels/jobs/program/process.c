@@ -28,7 +28,7 @@ enum {
 
 #define TELL_NS    UINT64_C(10000000000) /* how often people are told of a wait */
 #define END_NS     UINT64_C(1000000000)  /* the end of a process that was killed */
-#define CLOSED_NS  UINT64_C(5000000000)  /* the end of one that has closed its tie, which mostly ends */
+#define CLOSED_NS  UINT64_C(5000000000)  /* the end of one that has closed its tie: it mostly is near */
 #define START_NS   UINT64_C(10000000000) /* the end of one that has no job, as its libraries end with it */
 #define GONE_NS    UINT64_C(10000000000) /* until a template that lives has said how a fork of it has ended */
 #define WHERE_NS   UINT64_C(500000000)   /* the end of a process that hangs, once it was asked where it is */

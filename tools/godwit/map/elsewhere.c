@@ -123,8 +123,9 @@ static void follow(map *m, far *f) {
         }
         if (m->hurries) break;
         if (cancelled_ns != 0 && gw_now_ns() > cancelled_ns + CANCEL_NS) {
-            map_tell(
-                m, "not all nodes have said within 15 s how its tasks have ended: 'godwit info' tells more");
+            map_tell(m,
+                     "not all nodes have said within %u s how its tasks have ended: 'godwit info' tells more",
+                     (unsigned)(CANCEL_NS / 1000000000));
             break;
         }
         if (!runner->fetch(runner->context, m->store, take, f, &over, &err)) return map_trouble(m, &err);
